@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"context"
+	"sync"
+
+	"notifylab/internal/notify"
+)
+
+// acks is the one owner of a session's acks. Deliveries are settled in any
+// order and by anyone; one goroutine writes, whenever it is free, what is
+// settled by then:
+//
+//	tags      1 2 3 4 5 6 7 8        s settled, a acked before, . open
+//	          s s a s . s . s
+//	written   multiple up to 4, single 6, single 8
+//
+// An ack never covers an open tag: multiple goes no further than the run of
+// settled tags that begins at the lowest one, and is named by the run's highest
+// tag that was not acked singly before (naming one that was is refused with
+// 406). There is no timer: waiting behind a delivery that is held up would make
+// it set everyone's pace.
+type acks struct {
+	mu      sync.Mutex
+	lowest  uint64     // the tag of tags[0]: the lowest that is not yet acked in a run
+	tags    []tagState // from lowest on, in order
+	late    []uint64   // settled since the last write
+	closed  bool       // nothing is settled any more
+	back    bool       // what is open is to be given back
+	waiting []chan<- struct{}
+	wake    chan struct{} // holds one
+}
+
+type tagState byte
+
+const (
+	open tagState = iota
+	settled
+	acked
+)
+
+// An ack as it goes to the broker.
+type ack struct {
+	tag      uint64
+	multiple bool
+	requeue  bool // a nack, rather
+}
+
+// Tag 0 with multiple is everything that is not acked.
+var nackAll = ack{tag: 0, multiple: true, requeue: true}
+
+func newAcks() *acks { return &acks{lowest: 1, wake: make(chan struct{}, 1)} }
+
+// opened notes that a delivery has arrived. Their tags come in order, without
+// gaps, from 1.
+func (a *acks) opened() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tags = append(a.tags, open)
+}
+
+// settle marks a delivery as settled; its ack is written soon. To settle one
+// twice, or one that never came, does nothing.
+func (a *acks) settle(tag uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i := tag - a.lowest // huge if it is below
+	if a.closed || i >= uint64(len(a.tags)) || a.tags[i] != open {
+		return
+	}
+	a.tags[i] = settled
+	a.late = append(a.late, tag)
+	a.signal()
+}
+
+// signal is called with mu held.
+func (a *acks) signal() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what is to be written now, and who waits for it.
+func (a *acks) take() ([]ack, []chan<- struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []ack
+	run, highest := 0, -1
+	for ; run < len(a.tags) && a.tags[run] != open; run++ {
+		if a.tags[run] == settled {
+			highest = run
+		}
+	}
+	if highest >= 0 {
+		out = append(out, ack{tag: a.lowest + uint64(highest), multiple: true})
+	}
+	a.tags = a.tags[run:]
+	a.lowest += uint64(run)
+	for _, tag := range a.late {
+		if tag >= a.lowest {
+			a.tags[tag-a.lowest] = acked
+			out = append(out, ack{tag: tag})
+		}
+	}
+	a.late = a.late[:0]
+	if a.back {
+		out = append(out, nackAll)
+	}
+	a.back = false
+	waiting := a.waiting
+	a.waiting = nil
+	return out, waiting
+}
+
+// run writes acks until over is closed or a write fails.
+func (a *acks) run(over <-chan struct{}, write func(ack) error) error {
+	for {
+		select {
+		case <-over:
+			return nil
+		case <-a.wake:
+		}
+		acks, waiting := a.take()
+		for _, k := range acks {
+			if err := write(k); err != nil {
+				return err
+			}
+		}
+		for _, w := range waiting {
+			close(w)
+		}
+	}
+}
+
+// flush returns nil when all that was settled before the call is written.
+func (a *acks) flush(ctx context.Context, over <-chan struct{}) error {
+	written := make(chan struct{})
+	a.await(written)
+	select {
+	case <-written:
+		return nil
+	case <-over:
+		return notify.ErrSessionOver
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *acks) await(written chan<- struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.waiting = append(a.waiting, written)
+	a.signal()
+}
+
+// close lets nothing be settled any more.
+func (a *acks) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closed = true
+}
+
+// giveBack has everything that is open given back soon, and returns how many
+// that is. The acks are closed by then, and nothing more arrives.
+func (a *acks) giveBack() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, s := range a.tags {
+		if s == open {
+			n++
+		}
+	}
+	a.back = n > 0
+	a.signal()
+	return n
+}

@@ -1,0 +1,229 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// A Publisher publishes, with many messages in flight. Its methods may be
+// called from several goroutines.
+type Publisher struct {
+	ch     *amqp.Channel
+	window chan struct{} // one for each message that the broker has not answered
+	queue  chan *Receipt // to the writer; has room for all of the window
+	late   chan *Receipt // nobody waits for them any more; has room, too
+	over   chan struct{} // closed when the writer has ended
+
+	mu       sync.Mutex
+	serial   uint64
+	err      error
+	returns  <-chan amqp.Return
+	returned map[string]amqp.Return // by serial
+	blocked  string                 // why the broker holds publishers back; empty: it does not
+}
+
+// Publisher makes a publisher with at most window messages in flight, at least
+// 1. It ends with the connection, or when ctx ends.
+func (c *Conn) Publisher(ctx context.Context, window int) (*Publisher, error) {
+	ch, err := within(ctx, c, func() (*amqp.Channel, error) {
+		ch, err := c.amqp.Channel()
+		if err != nil {
+			return nil, fmt.Errorf("open channel: %w", err)
+		}
+		if err := ch.Confirm(false); err != nil {
+			return nil, fmt.Errorf("select confirms: %w", err)
+		}
+		return ch, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	p := &Publisher{
+		ch:     ch,
+		window: make(chan struct{}, window),
+		queue:  make(chan *Receipt, window),
+		late:   make(chan *Receipt, window),
+		over:   make(chan struct{}),
+		// A return that finds no room is dropped after 5 s by the library,
+		// so there is room for all that can be in flight.
+		returns:  ch.NotifyReturn(make(chan amqp.Return, window)),
+		returned: map[string]amqp.Return{},
+	}
+	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+	blocked := c.amqp.NotifyBlocked(make(chan amqp.Blocking, 16))
+	c.running.Go(func() { p.write(ctx, closed) })
+	c.running.Go(func() { p.watch(blocked) })
+	c.running.Go(p.reap)
+	return p, nil
+}
+
+// Over is closed when the publisher has ended; what was in flight then has an
+// unknown fate.
+func (p *Publisher) Over() <-chan struct{} { return p.over }
+
+// Err says why the publisher ended.
+func (p *Publisher) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// Blocked returns the broker's reason for holding publishers back, or "". The
+// broker tells only who has published since.
+func (p *Publisher) Blocked() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blocked
+}
+
+// held adds the broker's reason for holding publishers back, if there is one.
+func (p *Publisher) held(err error) error {
+	if why := p.Blocked(); why != "" {
+		return fmt.Errorf("%s: %w", why, err)
+	}
+	return err
+}
+
+// Start puts m in flight, when there is room in the window. Wait must be called
+// on the receipt, once. An error means that nothing was published.
+func (p *Publisher) Start(ctx context.Context, m Message) (*Receipt, error) {
+	return p.start(ctx, m.Queue, m.publishing())
+}
+
+// start puts a serial into m's headers.
+func (p *Publisher) start(ctx context.Context, to string, m amqp.Publishing) (*Receipt, error) {
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case p.window <- struct{}{}:
+	case <-p.over:
+		return nil, p.Err()
+	case <-ctx.Done():
+		return nil, p.held(context.Cause(ctx))
+	}
+	r := &Receipt{p: p, serial: p.next(), to: to, message: m, written: make(chan struct{})}
+	r.message.DeliveryMode = amqp.Persistent
+	r.message.Headers[headerSerial] = r.serial
+	p.queue <- r
+	return r, nil
+}
+
+func (p *Publisher) next() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serial++
+	return strconv.FormatUint(p.serial, 10)
+}
+
+// write is the one goroutine that publishes: a write can block for as long as
+// the broker likes (an alarm), and nobody else may wait for that.
+func (p *Publisher) write(ctx context.Context, closed <-chan *amqp.Error) {
+	defer close(p.over)
+	for {
+		select {
+		case r := <-p.queue:
+			r.confirm, r.err = p.ch.PublishWithDeferredConfirm("", r.to,
+				true,  // mandatory: an unroutable message comes back
+				false, // immediate: not supported by RabbitMQ
+				r.message)
+			close(r.written)
+		case e := <-closed:
+			p.end(ended(e))
+			return
+		case <-ctx.Done():
+			p.end(context.Cause(ctx))
+			return
+		}
+	}
+}
+
+func (p *Publisher) end(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err = err
+}
+
+func (p *Publisher) watch(blocked <-chan amqp.Blocking) {
+	for b := range blocked { // closed with the connection
+		p.mu.Lock()
+		p.blocked = ""
+		if b.Active {
+			p.blocked = "the broker blocks publishers: " + b.Reason
+		}
+		p.mu.Unlock()
+	}
+}
+
+// reap frees the places of messages that nobody waits for, when they are
+// answered: until then a return may come for each.
+func (p *Publisher) reap() {
+	for {
+		select {
+		case r := <-p.late:
+			if r.answered(context.Background()) {
+				p.tookReturn(r.serial)
+				<-p.window
+			}
+		case <-p.over:
+			return
+		}
+	}
+}
+
+// await waits for want. It returns false if ctx or the publisher ends first.
+func (p *Publisher) await(ctx context.Context, want <-chan struct{}) bool {
+	select {
+	case <-want:
+		return true
+	case <-p.over:
+	case <-ctx.Done():
+	}
+	select {
+	case <-want:
+		return true
+	default:
+		return false
+	}
+}
+
+// tookReturn says whether the message with that serial came back. The library
+// puts a return into our channel before it resolves the confirm, so all that
+// have arrived are taken in first. Serials are ours: ids repeat.
+func (p *Publisher) tookReturn(serial string) (amqp.Return, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		select {
+		case ret, ok := <-p.returns:
+			if ok {
+				s, _ := ret.Headers[headerSerial].(string)
+				p.returned[s] = ret
+				continue
+			}
+			p.returns = nil // closed with the channel
+		default:
+		}
+		break
+	}
+	ret, ok := p.returned[serial]
+	delete(p.returned, serial)
+	return ret, ok
+}
+
+// ended turns the library's word for the end of a connection or channel into an
+// error; nil means that we closed it.
+func ended(e *amqp.Error) error {
+	switch {
+	case e == nil:
+		return errors.New("connection closed")
+	case e.Server:
+		return errors.New(e.Reason)
+	}
+	return errors.New("connection lost: " + e.Reason)
+}
