@@ -1,0 +1,130 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Client is the one client of Redis that the whole program shares.
+type Client = redis.UniversalClient
+
+// Timeout is how long one command may take, and one retry the same: a command
+// has failed after twice that.
+const Timeout = time.Second
+
+// ErrURL says that a URL does not parse. The URL is not in the error: it may
+// hold a password.
+var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0)")
+
+// An UnreachableError says that Redis did not answer, or refused.
+type UnreachableError struct {
+	Addr string // host:port
+	Err  error
+}
+
+func (e *UnreachableError) Error() string {
+	if answered(e.Err) {
+		return fmt.Sprintf("Redis at %s refuses: %v", e.Addr, reason(e.Err))
+	}
+	return fmt.Sprintf("Redis does not answer at %s: %v", e.Addr, reason(e.Err))
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Refused says that Redis answered and would not have us: a password, say. To
+// try again is of no use. What passes by itself is no refusal.
+func (e *UnreachableError) Refused() bool {
+	for _, state := range []string{
+		"LOADING", "BUSY", "MISCONF", "OOM", "READONLY", "NOREPLICAS",
+		"MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "max number of clients",
+	} {
+		if redis.HasErrorPrefix(e.Err, state) {
+			return false
+		}
+	}
+	return answered(e.Err)
+}
+
+// answered says whether err is Redis's own word.
+func answered(err error) bool {
+	var r redis.Error
+	return errors.As(err, &r)
+}
+
+// reason is the innermost cause: connection refused.
+func reason(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Err != nil {
+		err = op.Err
+	}
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Addr returns host:port of a Redis URL, or [ErrURL].
+func Addr(rawURL string) (string, error) {
+	o, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return "", ErrURL
+	}
+	return o.Addr, nil
+}
+
+// Dial makes the client. It talks to nobody yet: see [Ping]. At most pool
+// commands run at once, each for at most [Timeout], with one retry.
+func Dial(rawURL string, pool int) (Client, error) {
+	o, err := redis.ParseURL(rawURL)
+	if err != nil {
+		return nil, ErrURL
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Timeout, Timeout, Timeout
+	o.PoolSize, o.PoolTimeout = pool, 2*Timeout
+	o.MaxRetries = 1
+	o.DialerRetries = 1
+	o.ContextTimeoutEnabled = true // else a deadline does not cut a command short
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	redis.SetLogger(silent{}) // what fails is returned, and said once
+	return redis.NewClient(o), nil
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// Ping returns nil when Redis answers at rawURL through c, else an
+// [UnreachableError].
+func Ping(ctx context.Context, c Client, rawURL string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*Timeout)
+	defer cancel()
+	if err := c.Ping(ctx).Err(); err != nil {
+		addr, _ := Addr(rawURL)
+		return &UnreachableError{Addr: addr, Err: err}
+	}
+	return nil
+}
+
+// Version returns the version of the server: 7.0.15.
+func Version(ctx context.Context, c Client) (string, error) {
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return "", fmt.Errorf("ask Redis for its version: %w", err)
+	}
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "redis_version:"); ok {
+			return v, nil
+		}
+	}
+	return "?", nil
+}

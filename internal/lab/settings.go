@@ -1,0 +1,152 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+)
+
+// Client is what the lab needs of Redis.
+type Client = redis.UniversalClient
+
+// Fields of the hash lab:flags.
+const (
+	fieldIdempotency = "idempotency"
+	fieldClaimLease  = "claim-lease"
+	fieldProviderKey = "provider-key"
+)
+
+// Fields lists the settings by the names that people use.
+func Fields() []string { return []string{fieldIdempotency, fieldClaimLease, fieldProviderKey} }
+
+// ParseSwitch reads on, off, true, false, 1 or 0, in small letters or capitals.
+func ParseSwitch(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "on", "true", "1":
+		return true, nil
+	case "off", "false", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither on nor off", s)
+}
+
+// FormatSwitch writes on or off.
+func FormatSwitch(v bool) string {
+	if v {
+		return "on"
+	}
+	return "off"
+}
+
+// Settings reads and writes the lab's switches in one namespace. What is unset
+// is off.
+type Settings struct {
+	client Client
+	key    string
+
+	mu      sync.Mutex
+	running bool  // a read is on its way
+	next    *read // joined by all who come while it is
+}
+
+// A read is one round trip that several wait for.
+type read struct {
+	done     chan struct{}
+	settings event.Settings
+	err      error
+}
+
+// NewSettings returns the settings of a namespace.
+func NewSettings(c Client, ns notify.Namespace) *Settings {
+	return &Settings{client: c, key: ns.Key("lab:flags")}
+}
+
+// Get returns what is set now. All who call while one read is on its way share
+// the next one, which is sent after they called: nobody gets an answer older
+// than the question. So without a deadline it takes at most two commands' time.
+func (s *Settings) Get(ctx context.Context) (event.Settings, error) {
+	r := s.join()
+	select {
+	case <-r.done:
+		return r.settings, r.err
+	case <-ctx.Done():
+		return event.Settings{}, context.Cause(ctx)
+	}
+}
+
+func (s *Settings) join() *read {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = &read{done: make(chan struct{})}
+	}
+	r := s.next
+	if !s.running {
+		s.running = true
+		go s.readAll()
+	}
+	return r
+}
+
+// readAll reads for as long as somebody waits. It ends by itself, since every
+// command has a time-out.
+func (s *Settings) readAll() {
+	for r := s.take(); r != nil; r = s.take() {
+		fields, err := s.client.HGetAll(context.Background(), s.key).Result()
+		if err != nil {
+			r.err = fmt.Errorf("read settings: %w", err)
+		} else {
+			r.settings = parse(fields)
+		}
+		close(r.done)
+	}
+}
+
+func (s *Settings) take() *read {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.next
+	s.next = nil
+	s.running = r != nil
+	return r
+}
+
+func parse(fields map[string]string) event.Settings {
+	on := func(name string) bool {
+		v, err := ParseSwitch(fields[name])
+		return err == nil && v
+	}
+	return event.Settings{Idempotency: on(fieldIdempotency), ClaimLease: on(fieldClaimLease), ProviderKey: on(fieldProviderKey)}
+}
+
+// Set writes some switches by their names.
+func (s *Settings) Set(ctx context.Context, switches map[string]bool) error {
+	if len(switches) == 0 {
+		return nil
+	}
+	var args []any
+	for name, on := range switches {
+		args = append(args, name, FormatSwitch(on))
+	}
+	if err := s.client.HSet(ctx, s.key, args...).Err(); err != nil {
+		return fmt.Errorf("write settings: %w", err)
+	}
+	return nil
+}
+
+// Seed gives switches that nobody has set their first values, from the
+// environment's IDEMPOTENCY_ENABLED and CLAIM_LEASE_ENABLED by way of the caller.
+func (s *Settings) Seed(ctx context.Context, first map[string]bool) error {
+	for name, on := range first {
+		if err := s.client.HSetNX(ctx, s.key, name, FormatSwitch(on)).Err(); err != nil {
+			return fmt.Errorf("seed settings: %w", err)
+		}
+	}
+	return nil
+}
