@@ -1,0 +1,189 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/provider"
+	"notifylab/internal/servers"
+	"notifylab/internal/servers/serverstest"
+)
+
+// A downfall is a way in which a server goes away and comes back.
+type downfall struct {
+	name       string
+	down, back func(context.Context, servers.Server) error
+}
+
+// TestServersAway harms one pair of servers, test after test.
+func TestServersAway(t *testing.T) {
+	t.Parallel()
+	pair := serverstest.Own(t)
+	newRig := func(t *testing.T, change func(*options)) *rig {
+		return newRig(t, func(o *options) {
+			o.AMQP, o.Redis = pair.AMQPURL, pair.RedisURL
+			if change != nil {
+				change(o)
+			}
+		})
+	}
+	stop := downfall{"stopped", pair.Stop, pair.Start}
+	halt := downfall{"halted", pair.Suspend, pair.Resume}
+
+	for _, way := range []downfall{stop, halt} {
+		for _, setting := range []string{"record", "lease"} {
+			t.Run("nothing is sent without a claim, "+way.name+", "+setting, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.set(map[string][]string{"record": {"idempotency"}, "lease": {"idempotency", "claim-lease"}}[setting]...)
+				w := r.start()
+				r.ok(way.down(r.ctx, servers.Redis))
+				for i := range 5 {
+					r.publish(note7(fmt.Sprint("n-", i)), "")
+				}
+				r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+				if n := r.provider.Len(); n > 0 {
+					t.Errorf("%d calls without a claim", n)
+				}
+				r.ok(way.back(r.ctx, servers.Redis))
+				for i := range 5 {
+					r.awaitKind(event.Acked, fmt.Sprint("n-", i))
+				}
+				w.stop()
+				for i := range 5 {
+					r.accepted(fmt.Sprint("n-", i), 1)
+				}
+				for _, k := range []event.Kind{event.Disconnect, event.Reconnected} {
+					if n := r.count(func(e event.Event) bool { return e.Kind == k }); n != 1 {
+						t.Errorf("%s said %d times, want once", k, n)
+					}
+				}
+				r.lie(nil)
+			})
+		}
+	}
+
+	t.Run("what was accepted is recorded when it is back", func(t *testing.T) {
+		r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+		r.setLease()
+		r.provider.SetFaults(holding("n"))
+		w := r.start()
+		r.publish(note7("n"), "")
+		r.awaitHeld("n")
+		r.ok(pair.Stop(r.ctx, servers.Redis))
+		r.provider.SetFaults(provider.Faults{})
+		r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+		r.ok(pair.Start(r.ctx, servers.Redis))
+		r.awaitKind(event.Acked, "n")
+		w.stop()
+		r.tells("n", "received claimed sent done acked")
+		if got := r.record(note7("n")); got != "done" {
+			t.Errorf("record %q, want done", got)
+		}
+	})
+
+	for _, tc := range []struct {
+		name, story, lies string
+		then              provider.Faults
+	}{
+		{"accepted", "received claimed sent unrecorded acked", "", provider.Faults{}},
+		{"refused", "received claimed note", "work", refusing("n")},
+	} {
+		t.Run("told to stop meanwhile, "+tc.name, func(t *testing.T) {
+			r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+			r.setLease()
+			faults := tc.then
+			faults.Gate = holding("n").Gate
+			r.provider.SetFaults(faults)
+			w := r.start()
+			r.publish(note7("n"), "")
+			r.awaitHeld("n")
+			r.ok(pair.Stop(r.ctx, servers.Redis))
+			r.provider.SetFaults(tc.then)
+			r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+			w.stop()
+			r.ok(pair.Start(r.ctx, servers.Redis))
+			r.tells("n", tc.story)
+			r.lie(map[string]string{"n": tc.lies})
+		})
+	}
+
+	t.Run("told to stop before the claim's answer", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.setRecord()
+		w := r.start()
+		r.ok(pair.Suspend(r.ctx, servers.Redis))
+		r.publish(note7("n"), "")
+		r.awaitKind(event.Received, "n")
+		w.cancel()
+		r.ok(pair.Resume(r.ctx, servers.Redis))
+		w.stop()
+		r.tells("n", "received claimed sent acked")
+		r.lie(nil)
+	})
+
+	t.Run("told to stop while it waits", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.setRecord()
+		w := r.start()
+		r.ok(pair.Stop(r.ctx, servers.Redis))
+		r.publish(note7("n"), "")
+		r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+		w.stop()
+		r.ok(pair.Start(r.ctx, servers.Redis))
+		r.tells("n", "received")
+		r.lie(map[string]string{"n": "work"})
+	})
+
+	t.Run("suspects are handled uncounted", func(t *testing.T) {
+		r := newRig(t, func(o *options) { o.AllOff = true })
+		r.publish(note7("n"), "")
+		for range 3 {
+			r.order(1) // handed over and given back
+		}
+		r.ok(pair.Stop(r.ctx, servers.Redis))
+		w := r.start()
+		r.awaitKind(event.Acked, "n")
+		w.stop()
+		r.ok(pair.Start(r.ctx, servers.Redis))
+		r.tells("n", "received* note sent acked note") // not counted, not forgotten
+		r.accepted("n", 1)
+	})
+
+	t.Run("RabbitMQ is restarted", func(t *testing.T) {
+		r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 5, 2, 5*time.Second })
+		r.setLease()
+		r.provider.SetFaults(holding("n-0"))
+		w := r.start()
+		for i := range 5 {
+			r.publish(note7(fmt.Sprint("n-", i)), "")
+		}
+		r.awaitHeld("n-0")
+		for i := range 4 {
+			r.awaitKind(event.Acked, fmt.Sprint("n-", i+1))
+		}
+		r.ok(pair.Stop(r.ctx, servers.RabbitMQ))
+		r.provider.SetFaults(provider.Faults{})
+		r.awaitKind(event.Dropped, "n-0") // sent and recorded, not acked
+		n := r.history.Len()
+		r.ok(pair.Start(r.ctx, servers.RabbitMQ))
+		back := time.Now()
+		ready := r.awaitFrom(n, "the next session", func(e event.Event) bool { return e.Kind == event.Ready })
+		if late := ready.Time.Sub(back); late > 5*time.Second {
+			t.Errorf("the next session came %v after the broker", late)
+		}
+		r.tells("n-0", "received claimed sent done dropped received* duplicate acked")
+		_ = r.conn.Close()
+		r.connect()
+		w.stop()
+		for i := range 5 {
+			r.accepted(fmt.Sprint("n-", i), 1)
+		}
+		if n := r.count(func(e event.Event) bool { return e.Kind == event.Disconnect }); n != 1 {
+			t.Errorf("said %d times that the session is over, want once", n)
+		}
+		r.lie(nil)
+	})
+}

@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/idem"
+)
+
+// crash is a crash point: if the message has armed it the process dies here, or
+// stops until it is continued. All that happened before has been said by then,
+// and nothing is said between the line and the end.
+func (h *handling) crash(p Point) {
+	if h.armed.Point != p || !h.fires() {
+		return
+	}
+	if !h.armed.Stop {
+		h.say(event.Event{Kind: event.Crash, Point: string(p)})
+		h.Die()
+		return
+	}
+	h.say(event.Event{Kind: event.Stopped, Point: string(p)})
+	since := idem.Now()
+	h.Suspend()
+	h.say(event.Event{Kind: event.Woke, Point: string(p), Elapsed: since.Elapsed().Milliseconds()})
+}
+
+// fires says whether an armed point fires now. It is marked in Redis first, since
+// nothing in a delivery tells whether the message has been here before.
+func (h *handling) fires() bool {
+	if h.armed.Always {
+		return true
+	}
+	if h.Marks == nil {
+		h.note("crash point " + h.armed.String() + " does not fire: there is no Redis to mark it in")
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*idem.Timeout+time.Second)
+	defer cancel()
+	first, err := h.Marks.First(ctx, h.n.ID, h.Channel, string(h.armed.Point))
+	if err != nil {
+		h.note("crash point " + h.armed.String() + " does not fire: " + err.Error())
+	}
+	return first
+}

@@ -1,0 +1,98 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/idem"
+)
+
+// Waits between tries while a server is away.
+const (
+	firstWait = 100 * time.Millisecond
+	longWait  = time.Second
+)
+
+var errLeft = errors.New("left to the broker")
+
+// untilRedisAnswers tries do until it succeeds. It gives up, with errLeft, when
+// the session is over or the worker is to stop: before a send that is no loss,
+// since the broker has the message. No try is cut short: it could have written a
+// claim.
+func (h *handling) untilRedisAnswers(ctx context.Context, do func(context.Context) error) error {
+	for wait := firstWait; ; wait = longer(wait) {
+		if h.try(ctx, do) == nil {
+			return nil
+		}
+		select {
+		case <-time.After(wait):
+		case <-h.s.Over():
+			return errLeft
+		case <-ctx.Done():
+			return errLeft
+		}
+	}
+}
+
+// insist tries do until it succeeds, whatever becomes of the session: there is
+// no other who could do it. When the worker is to stop, one last try is made, and
+// its error returned.
+func (h *handling) insist(ctx context.Context, do func(context.Context) error) error {
+	for wait := firstWait; ; wait = longer(wait) {
+		stopping := ctx.Err() != nil
+		err := h.try(ctx, do)
+		if err == nil || stopping {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// try calls do with a deadline of its own, whatever becomes of ctx.
+func (h *handling) try(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*idem.Timeout)
+	defer cancel()
+	asked := time.Now()
+	err := do(ctx)
+	if err == nil {
+		h.redis.up(h.Worker)
+	} else {
+		h.redis.down(h.Worker, asked, err)
+	}
+	return err
+}
+
+// An outage is said once when it begins and once when it ends, however many
+// handlers wait for its end.
+type outage struct {
+	mu       sync.Mutex
+	since    time.Time // zero: there is none
+	answered time.Time // the last time
+}
+
+// down is for a question that was not answered. One that was asked before the
+// last answer came tells of the outage that the answer ended.
+func (o *outage) down(w *Worker, asked time.Time, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.since.IsZero() && asked.After(o.answered) {
+		o.since = asked
+		w.say(event.Event{Kind: event.Disconnect, Reason: "Redis does not answer, nothing is sent until it does: " + err.Error()})
+	}
+}
+
+func (o *outage) up(w *Worker) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.answered = time.Now()
+	if !o.since.IsZero() {
+		w.say(event.Event{Kind: event.Reconnected, Reason: "Redis answers again", Elapsed: time.Since(o.since).Milliseconds()})
+		o.since = time.Time{}
+	}
+}

@@ -1,0 +1,162 @@
+package worker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+	"notifylab/internal/provider"
+)
+
+// What is no notification is parked at once, its bytes kept, and those behind it
+// are sent. A crash point that it arms is not for it.
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	for _, setting := range []string{"none", "lease", "early"} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.AckEarly = 1, 1, setting == "early" })
+			if setting == "lease" {
+				r.setLease()
+			}
+			bodies := []string{
+				"", "no JSON", `"n-1"`, "[]", "{}", "null", `{"id":"n-1","user":"7","text":"x"`,
+				`{"user":"7","text":"x"}`, `{"id":1,"user":"7","text":"x"}`, `{"id":"a:b","user":"7","text":"x"}`,
+				`{"id":"n-1","user":"","text":"x"}`, "{\"id\":\"\u0007\",\"user\":\"7\",\"text\":\"x\"}",
+			}
+			var messages []broker.Message
+			for i, body := range bodies {
+				messages = append(messages, broker.Message{Queue: r.topology().Work(notify.Push), ID: fmt.Sprint(i), Body: []byte(body), Crash: "after-receive,always"})
+			}
+			r.publishAll(append(messages, broker.NewMessage(r.topology().Names, notify.Push, behind, ""))...)
+			w := r.start()
+			r.awaitKind(event.Sent, behind.ID)
+			w.stop()
+			each := "received parked acked "
+			if setting == "early" {
+				each = "received acked parked "
+			}
+			if got, want := r.story("")+" ", "ready "+strings.Repeat(each, len(bodies)); got != want {
+				t.Errorf("\n got %s\nwant %s", got, want)
+			}
+			parked := r.parked()
+			for i, p := range parked {
+				if string(p.Body) != bodies[i] || p.Reason != "malformed" || p.Attempts != 0 {
+					t.Errorf("parked %d: %q, %s after %d attempts, want %q", i, p.Body, p.Reason, p.Attempts, bodies[i])
+				}
+			}
+			if len(parked) != len(bodies) {
+				t.Errorf("%d parked, want %d", len(parked), len(bodies))
+			}
+			if n := r.provider.Len(); n != 1 {
+				t.Errorf("%d calls at the provider, want 1", n)
+			}
+		})
+	}
+}
+
+// What is refused for now is tried three times, then parked, body byte for byte.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	for setting, story := range map[string]string{
+		"none":   "received retry acked received retry acked received parked acked",
+		"record": "received claimed retry acked received claimed retry acked received claimed parked acked",
+		"lease":  "received claimed retry acked received claimed retry acked received claimed parked acked",
+		"early":  "received acked retry received acked retry received acked parked",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *options) { o.AckEarly = setting == "early" })
+			switch setting {
+			case "record":
+				r.setRecord()
+			case "lease":
+				r.setLease()
+			}
+			w := r.start()
+			n := notify.Notification{ID: "n-1", User: "999", Text: "hello"}
+			r.publish(n, "")
+			r.publish(note7("n-2"), "")
+			r.tells(n.ID, story)
+			r.awaitKind(event.Sent, "n-2")
+			w.stop()
+			for i, want := range []int64{20, 40} {
+				e := r.await("retry", func(e event.Event) bool { return e.Kind == event.Retry && e.Attempt == i+1 })
+				if e.BackoffMS != want || e.Attempts != 3 {
+					t.Errorf("retry %d: after %d ms, of %d; want %d ms, of 3", e.Attempt, e.BackoffMS, e.Attempts, want)
+				}
+			}
+			if got := r.provider.Refused(n.ID, notify.Push); got != 3 {
+				t.Errorf("refused %d times, want 3", got)
+			}
+			r.lie(map[string]string{n.ID: "dlq"})
+			p := r.parked()[0]
+			if string(p.Body) != string(notify.Encode(n)) || p.Reason != "refused" || p.Attempts != 3 || p.First != "400 invalid device token" {
+				t.Errorf("parked %+v", p)
+			}
+			if got := r.record(n); got != "" {
+				t.Errorf("record %s, want none", got)
+			}
+		})
+	}
+}
+
+// The dead letters are gone: the copy comes back, the original waits unacked and
+// holds up nobody, and is parked once when they are there again.
+func TestCopy_WaitsForItsQueue(t *testing.T) {
+	t.Parallel()
+	for setting, story := range map[string]string{
+		"lease": "received claimed returned returned parked acked",
+		"early": "received acked returned returned parked",
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.AckEarly = 2, 1, setting == "early" })
+			r.setLease()
+			r.provider.SetFaults(provider.Faults{Refuse: []provider.Refusal{{Target: provider.Target{ID: "n-1"}, Status: 410}}})
+			w := r.start()
+			r.ok(r.conn.Delete(r.ctx, r.topology().DeadLetters(notify.Push)))
+			r.publish(note7("n-1"), "")
+			first := r.awaitKind(event.Returned, "n-1")
+			r.publish(note7("n-2"), "")
+			r.awaitKind(event.Sent, "n-2")
+			n := r.history.Len()
+			second := r.awaitFrom(n, "returned again", is(event.Returned, "n-1"))
+			r.ok(r.conn.Declare(r.ctx, r.topology()))
+			r.tells("n-1", story)
+			third := r.awaitKind(event.DeadLetter, "n-1")
+			for i, wait := range []time.Duration{second.Time.Sub(first.Time), third.Time.Sub(second.Time)} {
+				if least := time.Second << i; wait < least || wait > least+900*time.Millisecond {
+					t.Errorf("wait %d took %v, want %v", i+1, wait, least)
+				}
+			}
+			w.stop()
+			r.lie(map[string]string{"n-1": "dlq"})
+			r.accepted("n-2", 1)
+		})
+	}
+}
+
+// A copy of what was acked early has only the worker to wait for it: the end of a
+// session does not end that.
+func TestCopy_WaitsLongerThanItsSession(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.AckEarly = true })
+	p := newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	r.provider.SetFaults(refusing("n"))
+	w := r.start()
+	r.ok(r.conn.Delete(r.ctx, r.topology().DeadLetters(notify.Push)))
+	r.publish(note7("n"), "")
+	r.awaitKind(event.Returned, "n")
+	p.cut()
+	r.ok(r.conn.Declare(r.ctx, r.topology()))
+	r.awaitKind(event.DeadLetter, "n")
+	w.stop()
+	r.tells("n", "received acked returned parked")
+	r.lie(map[string]string{"n": "dlq"})
+}

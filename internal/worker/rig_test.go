@@ -1,0 +1,296 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/event"
+	"notifylab/internal/idem"
+	"notifylab/internal/lab"
+	"notifylab/internal/notify"
+	"notifylab/internal/provider"
+	"notifylab/internal/servers/serverstest"
+	"notifylab/internal/supervise"
+)
+
+// A rig is queues, records and a provider of a test's own, on servers that it
+// shares, and the history of what its workers said.
+type rig struct {
+	options
+	t        *testing.T
+	ctx      context.Context // ends only when something is wrong
+	conn     *broker.Conn
+	out      *broker.Publisher
+	redis    idem.Client
+	provider *provider.Server
+	history  *event.History
+}
+
+// limit is how long a test may take. It never passes when all is well.
+const limit = 30 * time.Second
+
+// newRig makes a rig. change, if not nil, sets options; an AMQP or Redis URL in
+// them stands for the shared servers'.
+func newRig(t *testing.T, change func(*options)) *rig {
+	t.Helper()
+	r := &rig{t: t, history: new(event.History), options: options{
+		Namespace: notify.Namespace(serverstest.Namespace(t)), State: t.TempDir(),
+		Queue: broker.Quorum, Prefetch: 16, Concurrency: 16,
+		Attempts: 3, MaxCrashes: 3, Backoff: []time.Duration{20 * time.Millisecond, 40 * time.Millisecond},
+		SendTimeout: time.Second, Lease: 10 * time.Second, Heartbeat: 10 * time.Second,
+	}}
+	if change != nil {
+		change(&r.options)
+	}
+	if r.AMQP == "" {
+		r.AMQP, r.Redis = serverstest.URLs(t)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	r.ctx = ctx
+
+	r.provider = provider.New(provider.Options{})
+	running, err := r.provider.Listen("")
+	r.ok(err)
+	t.Cleanup(func() { _ = running.Close(expired()) })
+	r.Provider = running.URL()
+	r.Routes = map[string]string{"cut": r.cutting(), "nowhere": "http://127.0.0.1:1"}
+
+	r.redis, err = idem.Dial(r.Redis, 4)
+	r.ok(err)
+	r.connect()
+	t.Cleanup(func() { r.clean(); _ = r.conn.Close(); _ = r.redis.Close() })
+	r.ok(r.conn.Declare(ctx, r.topology()))
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, e := range r.history.All() {
+				t.Logf("%s", event.Encode(e))
+			}
+		}
+	})
+	return r
+}
+
+// connect opens the test's own connection, and a publisher on it.
+func (r *rig) connect() {
+	r.t.Helper()
+	var err error
+	r.conn, err = broker.Dial(r.ctx, broker.Config{URL: r.AMQP, Name: "test", Heartbeat: 10 * time.Second, Timeout: limit})
+	r.ok(err)
+	r.out, err = r.conn.Publisher(context.WithoutCancel(r.ctx), 1000)
+	r.ok(err)
+}
+
+func expired() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// cutting is a door to the provider that closes before the answer comes out.
+func (r *rig) cutting() string {
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		r.provider.ServeHTTP(httptest.NewRecorder(), q)
+		panic(http.ErrAbortHandler)
+	}))
+	s.Config.ErrorLog = nil
+	r.t.Cleanup(s.Close)
+	return s.URL
+}
+
+// clean leaves nothing behind on shared servers. A server that a test has of its
+// own may be gone.
+func (r *rig) clean() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if r.conn.Delete(ctx, r.topology().QueueNames()...) != nil {
+		return
+	}
+	if keys, err := r.redis.Keys(ctx, r.Namespace.Key("*")).Result(); err == nil && len(keys) > 0 {
+		r.redis.Del(ctx, keys...)
+	}
+}
+
+func (r *rig) ok(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// set switches the lab's settings: all that are not named are off.
+func (r *rig) set(names ...string) {
+	r.t.Helper()
+	on := map[string]bool{}
+	for _, field := range lab.Fields() {
+		on[field] = false
+	}
+	for _, name := range names {
+		on[name] = true
+	}
+	r.ok(lab.NewSettings(r.redis, r.Namespace).Set(r.ctx, on))
+}
+
+// The settings that tests need most.
+func (r *rig) setRecord() { r.t.Helper(); r.set("idempotency") }
+func (r *rig) setLease()  { r.t.Helper(); r.set("idempotency", "claim-lease") }
+
+// note7 is a notification for user 7.
+func note7(id string) notify.Notification {
+	return notify.Notification{ID: id, User: "7", Text: "hello"}
+}
+
+// publish queues n, with a crash point armed or none.
+func (r *rig) publish(n notify.Notification, crash string) {
+	r.t.Helper()
+	r.publishAll(broker.NewMessage(r.topology().Names, notify.Push, n, crash))
+}
+
+func (r *rig) publishAll(messages ...broker.Message) {
+	r.t.Helper()
+	var receipts []*broker.Receipt
+	for _, m := range messages {
+		receipt, err := r.out.Start(r.ctx, m)
+		r.ok(err)
+		receipts = append(receipts, receipt)
+	}
+	for i, receipt := range receipts {
+		if fate, err := receipt.Wait(r.ctx); fate != broker.Confirmed {
+			r.t.Fatalf("publish %s: %s, %v", messages[i].ID, fate, err)
+		}
+	}
+}
+
+// A running worker is in this process.
+type running struct {
+	r      *rig
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// start runs a worker in this process until it is stopped, with the test at the
+// latest, and returns when it is ready.
+func (r *rig) start() *running {
+	r.t.Helper()
+	n := r.history.Len()
+	w := r.startUnready()
+	r.awaitFrom(n, "ready", func(e event.Event) bool { return e.Kind == event.Ready })
+	return w
+}
+
+func (r *rig) startUnready() *running {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &running{r: r, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		w.err = r.work(ctx, r.history.Add, noCrash, noCrash)
+	}()
+	r.t.Cleanup(func() { cancel(); <-w.done })
+	return w
+}
+
+// stop tells the worker to stop and returns when it has, which must be in order.
+func (w *running) stop() {
+	w.r.t.Helper()
+	w.cancel()
+	select {
+	case <-w.done:
+		w.r.ok(w.err)
+	case <-w.r.ctx.Done():
+		w.r.t.Fatal("the worker does not stop")
+	}
+}
+
+// supervise runs a worker as a process of its own, which is restarted when it
+// dies.
+func (r *rig) supervise() *supervise.Process {
+	r.t.Helper()
+	text, err := json.Marshal(r.options)
+	r.ok(err)
+	self, err := os.Executable()
+	r.ok(err)
+	s := supervise.New(supervise.Config{
+		Policy: supervise.Policy{Min: time.Millisecond, Max: time.Millisecond, Healthy: limit, Grace: limit, WaitDelay: limit},
+		Sink:   r.history.Add,
+	})
+	r.t.Cleanup(func() { s.Kill(); _ = s.Stop() })
+	p, err := s.Start(supervise.Child{Name: "worker", Argv: []string{self}, Env: append(os.Environ(),
+		childOptions+"="+string(text), "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))})
+	r.ok(err)
+	return p
+}
+
+func (r *rig) stop(p *supervise.Process) {
+	r.t.Helper()
+	r.ok(p.Stop(r.ctx))
+}
+
+// await returns the first event that match accepts, past or to come.
+func (r *rig) await(what string, match func(event.Event) bool) event.Event {
+	r.t.Helper()
+	return r.awaitFrom(0, what, match)
+}
+
+func (r *rig) awaitFrom(n int, what string, match func(event.Event) bool) event.Event {
+	r.t.Helper()
+	e, err := r.history.AwaitFrom(r.ctx, n, match)
+	if err != nil {
+		r.t.Fatalf("%s: %v", what, err)
+	}
+	return e
+}
+
+func (r *rig) awaitKind(k event.Kind, id string) event.Event {
+	r.t.Helper()
+	return r.await(fmt.Sprintf("%s of %s", k, id), is(k, id))
+}
+
+// is accepts events of one kind about one notification.
+func is(k event.Kind, id string) func(event.Event) bool {
+	return func(e event.Event) bool { return e.Kind == k && e.ID == id }
+}
+
+// count returns how many events match.
+func (r *rig) count(match func(event.Event) bool) int {
+	n := 0
+	for _, e := range r.history.All() {
+		if match(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitLedger waits until the provider's ledger is as it should be.
+func (r *rig) awaitLedger(ok func(*provider.Ledger) bool) {
+	r.t.Helper()
+	if err := r.provider.Await(r.ctx, ok); err != nil {
+		r.t.Fatalf("%v\n%+v", err, r.provider.Calls())
+	}
+}
+
+// held waits until the provider has a call that it keeps waiting.
+func (r *rig) awaitHeld(id string) {
+	r.t.Helper()
+	r.awaitLedger(func(l *provider.Ledger) bool { return l.Held(id, notify.Push) > 0 })
+}
+
+// accepted checks how often the provider accepted a notification.
+func (r *rig) accepted(id string, want int) {
+	r.t.Helper()
+	if got := r.provider.Accepted(id, notify.Push); got != want {
+		r.t.Errorf("%s: accepted %d times, want %d", id, got, want)
+	}
+}

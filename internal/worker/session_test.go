@@ -1,0 +1,114 @@
+package worker_test
+
+import (
+	"testing"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+	"notifylab/internal/provider"
+)
+
+// A session that ends under a send does not end the send: it is recorded, and the
+// next session's delivery of the same message finds it busy, then done.
+func TestSession_EndsUnderASend(t *testing.T) {
+	t.Parallel()
+	for setting, want := range map[string]struct {
+		story    string
+		accepted int
+	}{
+		"lease": {"received claimed received* busy sent done dropped duplicate acked", 1},
+		// The record drops the redelivery while the first send is under way.
+		"record": {"received claimed received* duplicate acked sent dropped", 1},
+	} {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+			r.set(map[string][]string{"lease": {"idempotency", "claim-lease"}, "record": {"idempotency"}}[setting]...)
+			p := newProxy(t, r.AMQP)
+			r.AMQP = p.url
+			r.provider.SetFaults(holding("n"))
+			w := r.start()
+			r.publish(note7("n"), "")
+			r.awaitHeld("n")
+			p.cut()
+			r.await("redelivery", func(e event.Event) bool { return e.Kind == event.LeaseBusy || e.Kind == event.Acked })
+			r.publish(note7("n-2"), "") // the busy one is in nobody's way
+			r.awaitKind(event.Sent, "n-2")
+			r.provider.SetFaults(provider.Faults{})
+			r.tells("n", want.story)
+			w.stop()
+			r.tells("n", want.story)
+			r.accepted("n", want.accepted)
+			r.lie(nil)
+			if got := r.count(func(e event.Event) bool { return e.Kind == event.Disconnect }); got != 1 {
+				t.Errorf("said %d times that the session is over, want once", got)
+			}
+		})
+	}
+}
+
+// No copy is made for a delivery whose session is over: the redelivery's is the
+// only one.
+func TestSession_EndsUnderARefusal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+	r.setLease()
+	p := newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	faults := refusing("n")
+	faults.Gate = holding("n").Gate
+	r.provider.SetFaults(faults)
+	w := r.start()
+	r.publish(note7("n"), "")
+	r.awaitHeld("n")
+	p.cut()
+	r.awaitKind(event.LeaseBusy, "n")
+	r.provider.SetFaults(refusing("n"))
+	r.awaitKind(event.Acked, "n")
+	w.stop()
+	r.tells("n", "received claimed received* busy dropped claimed parked acked")
+	r.lie(map[string]string{"n": "dlq"})
+}
+
+// What was acked early has nobody else to make its copy: the next session does.
+func TestSession_EndsUnderARefusal_AckedEarly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.AckEarly, o.SendTimeout = true, 5*time.Second })
+	p := newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	faults := refusing("n")
+	faults.Gate = holding("n").Gate
+	r.provider.SetFaults(faults)
+	w := r.start()
+	r.publish(note7("n"), "")
+	r.awaitHeld("n")
+	n := r.history.Len()
+	p.cut()
+	r.awaitFrom(n, "the next session", func(e event.Event) bool { return e.Kind == event.Ready })
+	w.cancel() // what is in hand is finished, of an ended session, too
+	r.provider.SetFaults(refusing("n"))
+	w.stop()
+	r.tells("n", "received acked parked")
+	r.lie(map[string]string{"n": "dlq"})
+}
+
+// Handlers of an ended session take no place in the next one.
+func TestSession_EndsUnderAllHandlers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 1, 1, 5*time.Second })
+	p := newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	r.provider.SetFaults(holding("n"))
+	w := r.start()
+	r.publish(note7("n"), "")
+	r.awaitHeld("n")
+	p.cut()
+	r.provider.SetFaults(provider.Faults{Gate: holding("n").Gate, Refuse: refusing("n-2").Refuse})
+	r.await("the redelivery", func(e event.Event) bool { return e.Kind == event.Received && e.Redelivered })
+	r.awaitLedger(func(l *provider.Ledger) bool { return l.Held("n", notify.Push) == 2 })
+	r.provider.SetFaults(provider.Faults{})
+	w.stop()
+	r.accepted("n", 2) // without a record
+	r.lie(nil)
+}
