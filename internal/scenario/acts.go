@@ -1,0 +1,228 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+	"notifylab/internal/provider"
+	"notifylab/internal/supervise"
+	"notifylab/internal/worker"
+)
+
+// What plays are made of. All that waits here waits for something that somebody
+// said or that was counted, and its error is a [never].
+
+func (s *stage) id(n int) string { return fmt.Sprintf("%s-%d", s.Namespace, n) }
+
+// notification makes the n-th notification of the run, from 1.
+func (s *stage) notification(n int, user, text string) notify.Notification {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := notify.Notification{ID: s.id(n), User: user, Text: text}
+	s.names[m.ID] = m
+	return m
+}
+
+// behind makes the notification that is published right behind the victim: that
+// it is accepted shows that the worker could send.
+func (s *stage) behind(n int, user string) notify.Notification {
+	m := s.notification(n, user, "the one behind it")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet[m.ID] = true
+	return m
+}
+
+// text is what the victim's person reads: one of a few, by the seed, so that two
+// runs differ and one can be had again.
+func (s *stage) text() string {
+	texts := []string{
+		"your pass expires tomorrow", "your pass expires in an hour", "your pass has expired",
+		"your pass can be renewed", "your seat was changed",
+	}
+	return texts[rand.New(rand.NewPCG(uint64(s.Seed), 0)).IntN(len(texts))]
+}
+
+// cast returns who plays in this run.
+func (s *stage) cast() cast {
+	c := cast{settings: s.Settings}
+	for i := 1; ; i++ {
+		n, ok := s.named(s.id(i))
+		if !ok {
+			return c
+		}
+		switch i {
+		case 1:
+			c.victim = n
+		case 2:
+			c.behind = n
+		}
+		c.all = append(c.all, n)
+	}
+}
+
+// A post is one message to publish.
+type post struct {
+	notify.Notification
+	channel notify.Channel
+	crash   worker.Point // that it arms; may be empty
+}
+
+// on returns n as a post for each of some channels.
+func on(n notify.Notification, channels ...notify.Channel) []post {
+	var posts []post
+	for _, c := range channels {
+		posts = append(posts, post{n, c, ""})
+	}
+	return posts
+}
+
+// publish publishes messages back to back, so that each is in its queue before
+// anything can come of the one before it, and returns when all are confirmed.
+func (s *stage) publish(ctx context.Context, posts ...post) error {
+	var confirms []func() error
+	for _, p := range posts {
+		confirms = append(confirms, s.start(ctx, p))
+	}
+	var errs []error
+	for _, confirmed := range confirms {
+		errs = append(errs, confirmed())
+	}
+	return errors.Join(errs...)
+}
+
+// start puts a message in flight. What it returns must be called: it waits for the
+// confirm, and lets the worker's own words about the message pass after it.
+func (s *stage) start(ctx context.Context, p post) (confirmed func() error) {
+	queued := s.queue(Subject{p.ID, string(p.channel)})
+	r, err := s.publisher.Start(ctx, broker.NewMessage(s.topology.Names, p.channel, p.Notification, string(p.crash)))
+	return func() error {
+		defer close(queued)
+		fate := broker.Unknown
+		if err == nil {
+			fate, err = r.Wait(ctx)
+		}
+		switch {
+		case fate == broker.Confirmed:
+			s.emit(event.Event{
+				Time: time.Now(), Kind: event.Queued, Source: "producer", PID: os.Getpid(),
+				ID: p.ID, Channel: string(p.channel), User: p.User, Queue: s.topology.Work(p.channel),
+			})
+			return nil
+		case ctx.Err() != nil:
+			return never{what: fmt.Sprintf("%s was not confirmed on %s", p.ID, p.channel), err: context.Cause(ctx)}
+		}
+		return fmt.Errorf("publish %s on %s: %v: %w", p.ID, p.channel, fate, err)
+	}
+}
+
+// worker starts a worker of a channel and returns when it is ready.
+func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (*supervise.Process, error) {
+	argv := append(append([]string(nil), s.Worker(c)...),
+		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json",
+		"--provider-url", s.listening.URL(), "--prefetch", "1", "--concurrency", "1", "--queue-expires", s.expiry().String())
+	from := s.history.Len()
+	p, err := s.workers.Start(supervise.Child{Name: string(c) + "-worker", Argv: append(argv, flags...), Env: s.Env})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.history.AwaitFrom(ctx, from, func(e event.Event) bool { return e.Kind == event.Ready && e.Channel == string(c) })
+	if err != nil {
+		return p, never{fmt.Sprintf("no %s worker became ready", c), s.ends(from), context.Cause(ctx)}
+	}
+	return p, nil
+}
+
+// ends says how workers have ended from the n-th event on, or what was said last.
+func (s *stage) ends(from int) string {
+	n, last := 0, ""
+	for _, e := range s.history.All()[from:] {
+		switch e.Kind {
+		case event.Restart:
+			n++
+			last = e.Exit
+		case event.GaveUp:
+			return "" // which is why nobody waits any longer, and says how it ended
+		}
+	}
+	if n == 0 {
+		return s.lastLog()
+	}
+	text := fmt.Sprintf("it ended %s, the last time with %s", quantity(n, "times"), last)
+	if log := s.lastLog(); log != "" {
+		text += ": " + log
+	}
+	return text
+}
+
+// await waits for an event of a kind about a notification.
+func (s *stage) await(ctx context.Context, kind event.Kind, id string, c notify.Channel) error {
+	_, err := s.history.Await(ctx, func(e event.Event) bool { return e.Kind == kind && e.ID == id && e.Channel == string(c) })
+	if err != nil {
+		return never{fmt.Sprintf("no %s came for %s on %s", words(kind), id, c), s.reason(id, c), context.Cause(ctx)}
+	}
+	return nil
+}
+
+// awaitAccepted waits until the provider has accepted a notification.
+func (s *stage) awaitAccepted(ctx context.Context, id string, c notify.Channel) error {
+	if err := s.provider.Await(ctx, func(l *provider.Ledger) bool { return l.Accepted(id, c) > 0 }); err != nil {
+		return never{fmt.Sprintf("%s was not accepted on %s", id, c), s.reason(id, c), context.Cause(ctx)}
+	}
+	return nil
+}
+
+// awaitSettled waits until a notification is accepted and its message acked.
+func (s *stage) awaitSettled(ctx context.Context, id string, c notify.Channel) error {
+	if err := s.awaitAccepted(ctx, id, c); err != nil {
+		return err
+	}
+	return s.await(ctx, event.Acked, id, c)
+}
+
+// awaitCrash waits until a notification has killed its worker at a point. If its
+// message is settled without that, it never will.
+func (s *stage) awaitCrash(ctx context.Context, id string, c notify.Channel, point worker.Point) error {
+	e, err := s.history.Await(ctx, func(e event.Event) bool {
+		return e.ID == id && e.Channel == string(c) &&
+			(e.Kind == event.Crash || e.Kind == event.Acked && point != worker.AfterAck)
+	})
+	what := fmt.Sprintf("the crash point %s was never reached", point)
+	switch {
+	case err != nil:
+		return never{what, s.reason(id, c), context.Cause(ctx)}
+	case e.Kind == event.Acked:
+		return never{what, s.reason(id, c), fmt.Errorf("%s was settled without it", id)}
+	}
+	return nil
+}
+
+// reason returns the last reason that a worker gave for what it did with a
+// notification, "" if it gave none.
+func (s *stage) reason(id string, c notify.Channel) string {
+	last := ""
+	for _, e := range s.history.All() {
+		if e.ID == id && e.Channel == string(c) && e.Reason != "" {
+			last = e.Reason
+		}
+	}
+	return last
+}
+
+// note says something that only the scenario can know.
+func (s *stage) note(n notify.Notification, c notify.Channel, number int, reason string) {
+	s.emit(event.Event{
+		Time: time.Now(), Kind: event.Note, Source: source, PID: os.Getpid(),
+		ID: n.ID, Channel: string(c), Messages: number, Reason: reason,
+	})
+}
+
+// source is who says the scenario's own events.
+const source = "scenario"

@@ -1,0 +1,19 @@
+// Package scenario plays the lab's lessons and judges them.
+//
+// A [Scenario] puts up a stage of its own: a namespace, a provider out of the
+// workers' reach, workers as child processes under a supervisor. It does one
+// thing to it, with real signals, waits for events and never for time, and
+// records what happened. When all of its workers are gone a pure function judges
+// the record: each thing checked is a [Finding], and what became of each
+// notification an [Outcome], which is taken from the provider's ledger alone. A
+// worker's own SENT is what the worker believes.
+//
+// There are three verdicts. Held: everything came out as predicted, a bug that
+// was to be reproduced included. Not held: something did not. Inconclusive: it
+// can't be judged, since the crash point was not reached or time ran out; that is
+// neither a success nor a failure of what was to be shown.
+//
+// A scenario that expects something not to happen publishes a second notification
+// right behind the first. Its acceptance shows that the worker could send, and
+// ends the wait.
+package scenario
