@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/idem"
+	"notifylab/internal/notify"
+)
+
+// process is what a program can do to itself.
+type process struct {
+	stdout, stderr *os.File
+	exit           func(status int)
+	die            func() // as kill -9 does
+	suspend        func() // as kill -STOP does; returns when continued
+}
+
+// Defaults of the servers' addresses.
+const (
+	defaultAMQP  = "amqp://guest:guest@localhost:5672/"
+	defaultRedis = "redis://localhost:6379/0"
+)
+
+// app is one run of the program: the global flags and what commands share.
+type app struct {
+	process
+	amqpURL, redisURL string
+	amqpGiven         bool // by flag or environment
+	redisGiven        bool
+	namespace         string
+	output            string
+	color             string
+	verbose           bool
+	stateDir          string
+	started           bool // flags and arguments are accepted: errors are no longer about usage
+
+	mu     sync.Mutex
+	second func() // what a second Ctrl-C does
+}
+
+// urls settles where the servers are: flag, then environment, then localhost. An
+// address that does not parse is named by where it came from, and not shown,
+// since it may hold a password.
+func (a *app) urls() error {
+	settle := func(value *string, given *bool, flag, env, fallback string, check func(string) (string, error)) error {
+		from := "--" + flag
+		if *value == "" {
+			from, *value = "$"+env, os.Getenv(env)
+		}
+		*given = *value != ""
+		if !*given {
+			*value = fallback
+		}
+		if _, err := check(*value); err != nil {
+			return usagef("%s: %w", from, err)
+		}
+		return nil
+	}
+	if err := settle(&a.amqpURL, &a.amqpGiven, "amqp-url", "AMQP_URL", defaultAMQP, broker.Addr); err != nil {
+		return err
+	}
+	return settle(&a.redisURL, &a.redisGiven, "redis-url", "REDIS_URL", defaultRedis, idem.Addr)
+}
+
+// ns returns the namespace that was asked for; the flag was checked before.
+func (a *app) ns() notify.Namespace { return notify.Namespace(a.namespace) }
+
+// broker is how to reach RabbitMQ; name is shown by its tools.
+func (a *app) broker(name string, heartbeat, timeout time.Duration) broker.Config {
+	return broker.Config{URL: a.amqpURL, Name: "notifylab " + name, Heartbeat: heartbeat, Timeout: timeout}
+}
+
+// childEnv is the environment of child processes: they get the servers' addresses
+// by it, since arguments can be seen by everyone.
+func (a *app) childEnv() []string {
+	return append(os.Environ(), "AMQP_URL="+a.amqpURL, "REDIS_URL="+a.redisURL)
+}
+
+// state returns the directory for what outlives a run: locks of slots, and what
+// servers up has started.
+func (a *app) state() string {
+	if a.stateDir != "" {
+		return a.stateDir
+	}
+	if dir := os.Getenv("XDG_STATE_HOME"); dir != "" {
+		return filepath.Join(dir, "notifylab")
+	}
+	return filepath.Join(os.TempDir(), "notifylab-"+strconv.Itoa(os.Getuid()))
+}
+
+// printer makes the printer of this run. When nobody reads its output any more,
+// cancel is called with errOutputClosed.
+func (a *app) printer(cancel context.CancelCauseFunc) *printer {
+	return &printer{
+		w:       a.stdout,
+		json:    a.output == "json",
+		verbose: a.verbose,
+		palette: newPalette(colours(a.color, a.stdout)),
+		ns:      a.ns(),
+		closed:  func() { cancel(errOutputClosed) },
+	}
+}
+
+// onSecond sets what a second Ctrl-C does. Without it, it ends the program.
+func (a *app) onSecond(do func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.second = do
+}
+
+// signals returns a context that SIGINT and SIGTERM end, with interrupted as its
+// cause. A second one does what onSecond says. A write to a pipe that nobody reads
+// is an error then and not a signal, so that there is time to clean up.
+func (a *app) signals(ctx context.Context) (context.Context, context.CancelCauseFunc, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	// Taken and dropped: what is ignored stays so in the programs that we start.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	came := make(chan os.Signal, 2)
+	signal.Notify(came, syscall.SIGINT, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-came:
+				if ctx.Err() == nil {
+					cancel(interrupted{s})
+					continue
+				}
+				a.secondTime(s)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return ctx, cancel, func() {
+		signal.Stop(came)
+		signal.Stop(pipes)
+		close(done)
+		cancel(nil)
+	}
+}
+
+func (a *app) secondTime(s os.Signal) {
+	a.mu.Lock()
+	do := a.second
+	a.mu.Unlock()
+	if do != nil {
+		do()
+		return
+	}
+	a.exit(exitStatus(interrupted{s}))
+}

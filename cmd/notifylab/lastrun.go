@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"notifylab/internal/scenario"
+)
+
+// lastRun is how a scenario ended last, as the list shows it.
+type lastRun struct {
+	Status scenario.Status `json:"status"`
+	At     time.Time       `json:"at"`
+}
+
+func (a *app) lastRunsFile() string { return filepath.Join(a.state(), "runs.json") }
+
+func (a *app) lastRuns() map[string]lastRun {
+	runs := map[string]lastRun{}
+	b, err := os.ReadFile(a.lastRunsFile())
+	if err != nil || json.Unmarshal(b, &runs) != nil {
+		return map[string]lastRun{}
+	}
+	return runs
+}
+
+// remember keeps how a scenario ended. Of two that end at once one may be
+// forgotten, never half a file be left.
+func (a *app) remember(name string, v scenario.Verdict) error {
+	runs := a.lastRuns()
+	runs[name] = lastRun{v.Status, time.Now().UTC().Truncate(time.Second)}
+	b, err := json.Marshal(runs)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(a.state(), 0o700); err != nil {
+		return fmt.Errorf("remember the last run: %w", err)
+	}
+	f, err := os.CreateTemp(a.state(), "runs-*")
+	if err != nil {
+		return fmt.Errorf("remember the last run: %w", err)
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Close(), os.Rename(f.Name(), a.lastRunsFile()))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remember the last run: %w", err)
+	}
+	return nil
+}
+
+// list prints the catalogue.
+func (a *app) list() {
+	out := a.printer(func(error) {})
+	runs := a.lastRuns()
+	if out.json {
+		for _, s := range scenario.Catalogue() {
+			o := map[string]any{"kind": "scenario", "name": s.Name, "lesson": s.Lesson, "shows": s.Shows, "outcome": s.Outcome}
+			if run, ok := runs[s.Name]; ok {
+				o["last_status"], o["last_time"] = run.Status, run.At
+			}
+			out.object(o)
+		}
+		return
+	}
+	width := 0
+	for _, s := range scenario.Catalogue() {
+		width = max(width, len(s.Shows))
+	}
+	out.linef("     %-14s  %s  %-8s  last run", "scenario", pad("what it shows", width), "outcome")
+	for _, s := range scenario.Catalogue() {
+		last := "not started"
+		if run, ok := runs[s.Name]; ok {
+			last = strings.ReplaceAll(string(run.Status), "_", " ") + ", " + ago(time.Since(run.At))
+		}
+		out.linef("%3d  %-14s  %s  %-8s  %s", s.Lesson, s.Name, pad(s.Shows, width), s.Outcome, last)
+	}
+	out.linef("explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all")
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"notifylab/internal/notify"
+	"notifylab/internal/scenario"
+)
+
+// A runner plays scenarios one after another and keeps their ends.
+type runner struct {
+	*app
+	flags    scenarioFlags
+	versions versions
+	cancel   context.CancelCauseFunc
+	ends     []ended
+}
+
+type ended struct {
+	name    string
+	verdict scenario.Verdict
+}
+
+func (r *runner) play(ctx context.Context, s scenario.Scenario) error {
+	for i := range r.flags.repeat {
+		if i > 0 && !r.json() {
+			fmt.Fprintln(r.stdout)
+		}
+		v, err := r.once(ctx, s)
+		if err != nil {
+			return err
+		}
+		r.ends = append(r.ends, ended{s.Name, v})
+		if err := r.remember(s.Name, v); err != nil {
+			fmt.Fprintf(r.stderr, "notifylab: %s\n", escape(err.Error())) // the list is a comfort
+		}
+	}
+	return nil
+}
+
+func (r *runner) json() bool { return r.output == "json" }
+
+func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdict, error) {
+	out := r.printer(r.cancel)
+	cfg := scenario.Config{
+		AMQPURL: r.amqpURL, RedisURL: r.redisURL,
+		Worker:    func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
+		Env:       r.childEnv(),
+		Namespace: r.runNamespace(), Settings: r.flags.settings(s.Settings), Seed: r.flags.seed,
+		Keep: r.flags.keep, Timeout: r.flags.timeout, Emit: out.event,
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = int64(rand.IntN(1000) + 1)
+	}
+	out.ns = cfg.Namespace
+	if !r.json() {
+		r.header(out, s, cfg)
+		out.relative = true
+	}
+	v, err := s.Run(ctx, cfg)
+	if err != nil {
+		return v, err
+	}
+	v.RabbitMQ, v.Redis = r.versions.rabbitmq, r.versions.redis
+	v = r.expected(v)
+	if r.json() {
+		out.object(v)
+	} else {
+		r.verdict(out, s, v)
+	}
+	if ctx.Err() != nil { // nobody reads any more
+		return v, context.Cause(ctx)
+	}
+	return v, nil
+}
+
+// runNamespace returns a new namespace: the one that was asked for and four
+// characters, so that runs never meet.
+func (r *runner) runNamespace() notify.Namespace {
+	const letters, all = "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789"
+	b := []byte{letters[rand.IntN(len(letters))]}
+	for range 3 {
+		b = append(b, all[rand.IntN(len(all))])
+	}
+	if r.namespace != "" {
+		return notify.Namespace(r.namespace + "-" + string(b))
+	}
+	return notify.Namespace(b)
+}
+
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+// expected judges the outcome that --expect names, instead of the prediction.
+func (r *runner) expected(v scenario.Verdict) scenario.Verdict {
+	want := scenario.Outcome(r.flags.expect)
+	if want == "" || v.Status == scenario.Inconclusive {
+		return v
+	}
+	ok := v.Outcome == want
+	v.Findings = append(slices.Clip(v.Findings), scenario.Finding{What: "outcome, by --expect", Want: string(want), Got: string(v.Outcome), OK: ok})
+	v.Status, v.Want = scenario.Held, want
+	if !ok {
+		v.Status = scenario.NotHeld
+	}
+	return v
+}
+
+// end returns what many runs come to: 1 if one did not hold, else 75 if one is
+// inconclusive.
+func (r *runner) end(scenarios int) error {
+	if !r.json() && (scenarios > 1 || r.flags.repeat > 1) {
+		r.summary()
+	}
+	status := exitOK
+	for _, e := range r.ends {
+		switch {
+		case e.verdict.Status == scenario.NotHeld:
+			status = exitFinding
+		case e.verdict.Status == scenario.Inconclusive && status == exitOK:
+			status = exitInconclusive
+		}
+	}
+	if status == exitOK && !r.agree() {
+		status = exitFinding
+	}
+	if status == exitOK {
+		return nil
+	}
+	return statusError{status, ""}
+}
+
+// agree says whether the repetitions of each scenario had one outcome.
+func (r *runner) agree() bool {
+	first := map[string]scenario.Outcome{}
+	for _, e := range r.ends {
+		o, seen := first[e.name]
+		if seen && o != e.verdict.Outcome {
+			return false
+		}
+		first[e.name] = e.verdict.Outcome
+	}
+	return true
+}

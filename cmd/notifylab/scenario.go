@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/event"
+	"notifylab/internal/idem"
+	"notifylab/internal/scenario"
+	"notifylab/internal/servers"
+)
+
+// scenarioFlags are those of every scenario.
+type scenarioFlags struct {
+	idempotency, claimLease, providerKey string
+	expect                               string
+	repeat                               int
+	keep                                 bool
+	timeout                              time.Duration
+	seed                                 int64
+}
+
+func (f *scenarioFlags) register(set *pflag.FlagSet) {
+	set.Var(newSwitch(&f.idempotency), "idempotency", "on or off instead of what the lesson has; judged by what the protocol predicts then")
+	set.Var(newSwitch(&f.claimLease), "claim-lease", "on or off, likewise")
+	set.Var(newSwitch(&f.providerKey), "provider-key", "on or off, likewise")
+	set.Var(newChoice(&f.expect, "", "once", "twice", "lost", "parked"), "expect", "judge this outcome instead, for CI: once, twice, lost or parked")
+	set.IntVar(&f.repeat, "repeat", 1, "run it that often; all must agree")
+	set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
+	set.DurationVar(&f.timeout, "timeout", 30*time.Second, "after that it is inconclusive")
+	set.Int64Var(&f.seed, "seed", 0, "what is left to chance in a run comes from this; 0: a new one")
+}
+
+func (f *scenarioFlags) check() error {
+	switch {
+	case f.repeat < 1:
+		return usagef("--repeat %d: at least 1", f.repeat)
+	case f.timeout <= 0:
+		return usagef("--timeout %v: more than 0", f.timeout)
+	}
+	return nil
+}
+
+// settings are the lesson's own, but for those given as flags.
+func (f *scenarioFlags) settings(own event.Settings) event.Settings {
+	for _, s := range []struct {
+		flag string
+		is   *bool
+	}{{f.idempotency, &own.Idempotency}, {f.claimLease, &own.ClaimLease}, {f.providerKey, &own.ProviderKey}} {
+		if s.flag != "" {
+			*s.is = s.flag == "on"
+		}
+	}
+	return own
+}
+
+func (a *app) scenarioCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "scenario",
+		GroupID: groupLearn,
+		Short:   "Play a lesson end to end, and judge it by the provider's ledger",
+		Long: `Each scenario puts up a stage of its own (a namespace on the servers, a provider,
+workers as child processes), does one thing to it with real signals, waits for events
+and never for time, and judges what became of the notification by the provider's
+ledger. It uses the servers that answer; if none do and no URL was given, it starts a
+private pair and stops it after.
+
+Exit status: 0 as predicted (a bug that is reproduced on purpose, too), 1 not as
+predicted, 75 inconclusive, 69 no servers, 64 wrong usage.`,
+		Example: `  notifylab scenario list
+  notifylab scenario crash-claim
+  notifylab scenario crash-claim --help
+  notifylab scenario all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return unknown("scenario", args[0], "", commandNames(cmd))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.listCommand(), a.allCommand())
+	for _, s := range scenario.Catalogue() {
+		cmd.AddCommand(a.playCommand(s))
+	}
+	return cmd
+}
+
+// playCommand makes a command of one scenario: its help is the lesson.
+func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
+	var f scenarioFlags
+	cmd := &cobra.Command{
+		Use:     s.Name,
+		Short:   s.Shows,
+		Long:    lesson(s),
+		Example: "  notifylab scenario " + s.Name,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.play(cmd.Context(), []scenario.Scenario{s}, f)
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (a *app) allCommand() *cobra.Command {
+	var f scenarioFlags
+	cmd := &cobra.Command{
+		Use:     "all",
+		Short:   "Play every scenario, one after another",
+		Example: "  notifylab scenario all",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.play(cmd.Context(), scenario.Catalogue(), f)
+		},
+	}
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the scenarios: what each shows, and how it ended last",
+		Example: "  notifylab scenario list",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.list()
+			return nil
+		},
+	}
+}
+
+// play runs scenarios on the servers there are, or on a private pair.
+func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenarioFlags) error {
+	for _, s := range scenarios {
+		if err := s.Check(f.settings(s.Settings)); err != nil {
+			if len(scenarios) > 1 {
+				err = fmt.Errorf("%s: %w", s.Name, err)
+			}
+			return usageError{err}
+		}
+	}
+	ctx, cancel, done := a.signals(ctx)
+	defer done()
+	closeServers, err := a.findServers(ctx)
+	if err != nil {
+		return because(ctx, err)
+	}
+	defer closeServers()
+	versions, err := a.versions(ctx)
+	if err != nil {
+		return because(ctx, unavailableError{err})
+	}
+	r := &runner{app: a, flags: f, versions: versions, cancel: cancel}
+	for _, s := range scenarios {
+		if err := r.play(ctx, s); err != nil {
+			return err
+		}
+	}
+	return r.end(len(scenarios))
+}
+
+// findServers uses the servers that answer. If none do and no address was given, it
+// starts a private pair, and returns what stops it.
+func (a *app) findServers(ctx context.Context) (func(), error) {
+	err := a.tryServers(ctx)
+	if err == nil || a.amqpGiven || a.redisGiven || !isAbsence(err) {
+		return func() {}, err
+	}
+	pair, err := a.privatePair(ctx)
+	if errors.Is(err, servers.ErrNotInstalled) {
+		return nil, fmt.Errorf("no RabbitMQ and Redis answer at localhost, and a private pair needs them installed: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.amqpURL, a.redisURL = pair.AMQPURL, pair.RedisURL
+	return func() {
+		closing, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		if err := pair.Close(closing); err != nil {
+			fmt.Fprintf(a.stderr, "notifylab: stop the private servers: %s\n", escape(err.Error()))
+		}
+	}, nil
+}
+
+// tryServers returns nil if both servers answer.
+func (a *app) tryServers(ctx context.Context) error {
+	conn, err := a.dialBroker(ctx, "probe", 5*time.Second)
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	client, err := idem.Dial(a.redisURL, 1)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return idem.Ping(ctx, client, a.redisURL)
+}
+
+// versions are those of the servers.
+type versions struct{ rabbitmq, redis string }
+
+func (a *app) versions(ctx context.Context) (v versions, err error) {
+	conn, err := broker.Dial(ctx, a.broker("probe", 10*time.Second, 5*time.Second))
+	if err != nil {
+		return v, err
+	}
+	defer conn.Close()
+	v.rabbitmq = strings.TrimPrefix(conn.Server(), "RabbitMQ ")
+	client, err := idem.Dial(a.redisURL, 1)
+	if err != nil {
+		return v, err
+	}
+	defer client.Close()
+	v.redis, err = idem.Version(ctx, client)
+	return v, err
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"notifylab/internal/servers"
+)
+
+func (a *app) serversCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "servers",
+		GroupID: groupSetUp,
+		Short:   "Start and stop a private RabbitMQ and Redis",
+		Long: `A private pair of RabbitMQ and Redis, made of the programs that are installed on this
+machine, on 127.0.0.1 only, with data of its own that goes when it stops. It never
+touches servers that it did not start.`,
+		Example: `  notifylab servers up
+  notifylab servers down
+  notifylab servers run -- go test ./...`,
+		Args: noSuchCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.upCommand(), a.downCommand(), a.lendCommand(), a.holdCommand())
+	return cmd
+}
+
+func (a *app) upCommand() *cobra.Command {
+	var amqpPort, redisPort int
+	cmd := &cobra.Command{
+		Use:     "up",
+		Short:   "Start a pair in the background, where every other command finds it",
+		Example: "  notifylab servers up",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, _, done := a.signals(cmd.Context())
+			defer done()
+			for _, f := range []struct {
+				name string
+				port int
+			}{{"amqp-port", amqpPort}, {"redis-port", redisPort}} {
+				if f.port < 0 || f.port > 65535 {
+					return usagef("--%s %d: from 0, any that is free, to 65535", f.name, f.port)
+				}
+			}
+			began := time.Now()
+			fmt.Fprintln(a.stderr, "starting a private RabbitMQ and Redis, about 8 s …")
+			info, already, err := servers.Up(ctx, a.state(), servers.Options{Holder: holder(), AMQPPort: amqpPort, RedisPort: redisPort})
+			if err != nil {
+				return because(ctx, unavailableError{portHint(err)})
+			}
+			if already {
+				fmt.Fprintln(a.stderr, "already up")
+			} else {
+				fmt.Fprintf(a.stderr, "ready after %.1f s\n", time.Since(began).Seconds())
+			}
+			for _, line := range info.Env() {
+				fmt.Fprintln(a.stdout, line)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().IntVar(&amqpPort, "amqp-port", 5672, "RabbitMQ's port; 0: any that is free")
+	cmd.Flags().IntVar(&redisPort, "redis-port", 6379, "Redis's port; 0: any that is free")
+	return cmd
+}
+
+func portHint(err error) error {
+	if errors.Is(err, servers.ErrPortTaken) {
+		return hinted{err, []string{
+			"servers that run already are used as they are; or take other ports:",
+			"notifylab servers up --amqp-port 0 --redis-port 0",
+		}}
+	}
+	return err
+}
+
+func (a *app) downCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "down",
+		Short:   "Stop the pair that up has started, and remove its data",
+		Example: "  notifylab servers down",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, _, done := a.signals(cmd.Context())
+			defer done()
+			err := servers.Down(ctx, a.state())
+			if errors.Is(err, servers.ErrNotUp) {
+				return statusError{exitFinding, err.Error()}
+			}
+			return because(ctx, err)
+		},
+	}
+}
+
+func (a *app) lendCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run -- COMMAND [ARGUMENTS]",
+		Short: "Run a command with a private pair of its own, by AMQP_URL and REDIS_URL",
+		Long: `Starts a private pair on free ports, runs the command with AMQP_URL and REDIS_URL set
+to it, passes signals on, stops the pair, and ends with the command's status (128 and
+the signal's number if one ended it).`,
+		Example: "  notifylab servers run -- go test ./...",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("which command? servers run -- COMMAND")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.lend(cmd.Context(), args) },
+	}
+}
+
+// lend runs a command on a private pair.
+func (a *app) lend(ctx context.Context, args []string) error {
+	if _, err := exec.LookPath(args[0]); err != nil {
+		return usagef("run %s: %w", args[0], err)
+	}
+	ctx, cancel, done := a.signals(ctx)
+	pair, err := a.privatePair(ctx)
+	done()
+	cancel(nil)
+	if err != nil {
+		return err
+	}
+	status, err := a.runWith(pair, args)
+	closing, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	err = errors.Join(err, pair.Close(closing))
+	if err == nil && status != 0 {
+		return statusError{status, ""}
+	}
+	return err
+}
+
+// runWith runs the command and passes signals on to it. It is in our process
+// group, so a Ctrl-C reaches it without us, once.
+func (a *app) runWith(pair *servers.Pair, args []string) (int, error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, a.stdout, a.stderr
+	cmd.Env = append(os.Environ(), pair.Env()...)
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("run %s: %w", args[0], err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-signals:
+			if s != syscall.SIGINT || !isTerminal(os.Stdin) {
+				_ = cmd.Process.Signal(s)
+			}
+		case err := <-ended:
+			var exit *exec.ExitError
+			if err != nil && !errors.As(err, &exit) {
+				return 0, fmt.Errorf("run %s: %w", args[0], err)
+			}
+			if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+				return 128 + int(ws.Signal()), nil
+			}
+			return cmd.ProcessState.ExitCode(), nil
+		}
+	}
+}
+
+// privatePair starts a pair that ends with this process at the latest, and says
+// so.
+func (a *app) privatePair(ctx context.Context) (*servers.Pair, error) {
+	began := time.Now()
+	if _, err := servers.Find(); err != nil {
+		return nil, err
+	}
+	fmt.Fprint(a.stderr, "starting a private RabbitMQ and Redis, about 8 s … ")
+	pair, err := servers.Start(ctx, servers.Options{Holder: holder()})
+	if err != nil {
+		fmt.Fprintln(a.stderr)
+		return nil, because(ctx, unavailableError{err})
+	}
+	fmt.Fprintf(a.stderr, "ready after %.1f s\n", time.Since(began).Seconds())
+	return pair, nil
+}
+
+// holder is the command that holds a pair.
+func holder() []string {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return []string{self, "servers", "hold"}
+}
+
+func (a *app) holdCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "hold",
+		Hidden: true,
+		Short:  "Hold a pair for the process at the other end of standard input",
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return servers.Hold(cmd.Context(), os.Stdin, a.stdout)
+		},
+	}
+}

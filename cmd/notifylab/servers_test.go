@@ -1,0 +1,113 @@
+package main
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The lines of Examples that this file runs, as far as they need no other ports.
+func TestServers_examples_are_those_that_are_run_here(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for _, l := range exampleLines(t) {
+		if strings.HasPrefix(l, "notifylab servers ") {
+			lines = append(lines, l)
+		}
+	}
+	slices.Sort(lines)
+	want := []string{"notifylab servers down", "notifylab servers run -- go test ./...", "notifylab servers up"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+}
+
+func TestServers_up_and_down(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "")
+	t.Cleanup(func() { c.run("servers", "down") })
+	// Never the usual ports: this machine may have servers there.
+	up := []string{"servers", "up", "--amqp-port", "0", "--redis-port", "0"}
+	r := c.run(up...)
+	r.wantStatus(0)
+	env := r.lines()
+	if len(env) != 2 || !strings.HasPrefix(env[0], "AMQP_URL=amqp://") || !strings.HasPrefix(env[1], "REDIS_URL=redis://") ||
+		len(having(r.errors(), "starting a private RabbitMQ and Redis, about 8 s …")) != 1 || len(having(r.errors(), "ready after ")) != 1 {
+		t.Fatal(r.all())
+	}
+	again := c.run(up...)
+	again.wantStatus(0)
+	if again.text() != r.text() || len(having(again.errors(), "already up")) != 1 {
+		t.Errorf("the second up:\n%s", again.all())
+	}
+	p := c.with(env...).run("produce")
+	p.wantStatus(0)
+	wantClosing(t, p, 1, 2, 0, 0)
+
+	// Another pair can't have its ports.
+	u, err := url.Parse(strings.TrimPrefix(env[0], "AMQP_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := cornerAt(t, "", "").run("servers", "up", "--amqp-port", u.Port(), "--redis-port", "0")
+	other.wantStatus(exitUnavailable)
+	if len(having(other.errors(), "notifylab servers up --amqp-port 0 --redis-port 0")) != 1 || other.text() != "" {
+		t.Error(other.all())
+	}
+
+	c.run("servers", "down").wantStatus(0)
+	c.awaitNoProcess()
+	r = c.run("servers", "down")
+	r.wantStatus(exitFinding)
+	if got := r.errorText(); got != "notifylab: no servers are up" {
+		t.Error(r.all())
+	}
+}
+
+func TestServers_run_passes_signals_on_and_ends_with_the_status(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "")
+	script := `trap 'echo told; echo no more | cat; exit 7' TERM
+		echo "$AMQP_URL $REDIS_URL"
+		yes | head -n 1
+		while :; do sleep 0.05; done`
+	r := c.start("servers", "run", "--", "sh", "-c", script)
+	r.awaitLine("amqp://guest:guest@127.0.0.1:", " redis://127.0.0.1:")
+	r.awaitLine("y")
+	r.signal(syscall.SIGTERM)
+	r.wantStatus(7)
+	if len(having(r.lines(), "told")) != 1 || len(having(r.errors(), "starting a private RabbitMQ and Redis, about 8 s … ready after ")) != 1 || len(r.errors()) != 1 {
+		t.Error(r.all())
+	}
+	within(t, 10*time.Second, c.awaitNoProcess)
+}
+
+func TestServers_interrupted_while_they_start(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"servers up --amqp-port 0 --redis-port 0", "servers run -- true"} {
+		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			t.Run(args+" "+sig.String(), func(t *testing.T) {
+				t.Parallel()
+				c := cornerAt(t, "", "")
+				r := c.start(strings.Fields(args)...)
+				// The line ends when they are ready, or never: what can be seen of the
+				// start is its processes.
+				eventually(t, "nothing is started", func() string {
+					if len(c.processes()) < 2 {
+						return "yet"
+					}
+					return ""
+				})
+				r.signal(sig)
+				r.wantStatus(128 + int(sig))
+				if r.text() != "" || len(having(r.errors(), "notifylab:")) > 0 {
+					t.Error(r.all())
+				}
+				within(t, 10*time.Second, c.awaitNoProcess)
+			})
+		}
+	}
+}

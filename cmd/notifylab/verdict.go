@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fatih/color"
+
+	"notifylab/internal/scenario"
+)
+
+// The text around a scenario's events: its header, what was checked, how it ended,
+// and the list of all.
+
+func (r *runner) header(out *printer, s scenario.Scenario, cfg scenario.Config) {
+	number := ""
+	if s.Lesson > 0 {
+		number = fmt.Sprintf(", lesson %d of %d", s.Lesson, scenario.Lessons())
+	}
+	out.linef("%s%s: %s", s.Name, number, s.Title)
+	settings := cfg.Settings
+	out.linef("RabbitMQ %s, Redis %s, %s, namespace %s", escape(r.versions.rabbitmq), escape(r.versions.redis), settingsText(&settings), cfg.Namespace)
+	out.linef("")
+}
+
+// verdict prints what was checked and how it ended.
+func (r *runner) verdict(out *printer, s scenario.Scenario, v scenario.Verdict) {
+	p := out.palette
+	if len(v.Findings) > 0 {
+		out.linef("")
+		table(out, v.Findings)
+	}
+	out.linef("")
+	words, c, text := ending(p, v)
+	out.linef("%s  %s", c.Sprint(words), text)
+	switch v.Status {
+	case scenario.Held:
+		if s.Next != "" {
+			out.linef("next: notifylab scenario %s", s.Next)
+		}
+	case scenario.NotHeld:
+		r.history(out, v)
+		out.linef("again: notifylab scenario %s --seed %d -v", s.Name, v.Seed)
+	case scenario.Inconclusive:
+		if v.Last != "" {
+			out.linef("last: %s", escape(v.Last))
+		}
+		out.linef("try: notifylab scenario %s -v", s.Name)
+	}
+	if r.flags.keep {
+		out.linef("kept: queues %s.*, keys %s:*; look around with --namespace %s", v.Namespace, v.Namespace, v.Namespace)
+	}
+}
+
+// ending returns the words with which a scenario ends.
+func ending(p palette, v scenario.Verdict) (words string, c *color.Color, text string) {
+	switch {
+	case v.Status == scenario.Inconclusive:
+		return "INCONCLUSIVE", p.yellow, escape(v.Why)
+	case v.Status == scenario.NotHeld && v.Outcome == v.Want:
+		return "NOT HELD", p.red, fmt.Sprintf("%s, as predicted, but not in the way that was", v.Outcome)
+	case v.Status == scenario.NotHeld:
+		return "NOT HELD", p.red, fmt.Sprintf("%s, want %s", v.Outcome, v.Want)
+	case v.Bug:
+		return "BUG REPRODUCED", p.green, fmt.Sprintf("%s: %s. As predicted.", v.Outcome, v.Why)
+	case v.Fixed:
+		return "FIXED", p.green, fmt.Sprintf("%s: %s. As predicted.", v.Outcome, v.Why)
+	}
+	return "HELD", p.green, fmt.Sprintf("%s: %s.", v.Outcome, v.Why)
+}
+
+// table prints findings in columns.
+func table(out *printer, findings []scenario.Finding) {
+	widths := [3]int{len("checked"), len("want"), len("got")}
+	for _, f := range findings {
+		for i, s := range []string{f.What, f.Want, f.Got} {
+			widths[i] = max(widths[i], utf8.RuneCountInString(escape(s)))
+		}
+	}
+	row := func(what, want, got, end string) {
+		line := fmt.Sprintf("  %s   %s   %s   %s", pad(what, widths[0]), pad(want, widths[1]), pad(got, widths[2]), end)
+		out.linef("%s", strings.TrimRight(line, " "))
+	}
+	row("checked", "want", "got", "")
+	for _, f := range findings {
+		end := out.palette.green.Sprint("ok")
+		if !f.OK {
+			end = out.palette.red.Sprint("NOT OK")
+		}
+		row(escape(f.What), escape(f.Want), escape(f.Got), end)
+	}
+}
+
+func pad(s string, width int) string {
+	return s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s)))
+}
+
+// history prints the lines of the notification that came out otherwise.
+func (r *runner) history(out *printer, v scenario.Verdict) {
+	if v.Victim == "" {
+		return
+	}
+	out.linef("the lines of notif:%s:", escape(v.Victim))
+	again := &printer{w: out.w, palette: out.palette, ns: out.ns, closed: out.closed, verbose: true, relative: true}
+	for _, e := range v.Events {
+		if e.ID == v.Victim {
+			again.event(e)
+		}
+	}
+}
+
+// summary prints the ends of many runs.
+func (r *runner) summary() {
+	p := newPalette(colours(r.color, r.stdout))
+	held := 0
+	fmt.Fprintln(r.stdout)
+	for _, e := range r.ends {
+		words, c, _ := ending(p, e.verdict)
+		if e.verdict.Status == scenario.Held {
+			held++
+		}
+		fmt.Fprintf(r.stdout, "  %-14s  %-8s  %s  %.1fs\n", e.name, e.verdict.Outcome, c.Sprint(pad(words, len("BUG REPRODUCED"))), float64(e.verdict.ElapsedMS)/1000)
+	}
+	fmt.Fprintf(r.stdout, "%d of %d as predicted\n", held, len(r.ends))
+	if !r.agree() {
+		fmt.Fprintln(r.stdout, "the repetitions do not agree")
+	}
+}
+
+// lesson is a scenario's --help.
+func lesson(s scenario.Scenario) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n\nSettings: ", s.Title, s.Help)
+	if s.Any {
+		b.WriteString("any; by default all off.\n")
+	} else {
+		fmt.Fprintf(&b, "%s.\n", settingsText(&s.Settings))
+	}
+	fmt.Fprintf(&b, "Outcome:  %s.\n", s.Outcome)
+	if s.ByHand != "" {
+		fmt.Fprintf(&b, "\nBy hand\n%s\n", s.ByHand)
+	}
+	if s.Next != "" {
+		fmt.Fprintf(&b, "\nNext: notifylab scenario %s", s.Next)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
