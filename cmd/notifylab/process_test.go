@@ -221,6 +221,15 @@ func having(lines []string, parts ...string) (found []string) {
 	return found
 }
 
+func (r *running) over() bool {
+	select {
+	case <-r.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 func (r *running) signal(s syscall.Signal) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {

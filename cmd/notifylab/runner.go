@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 
 	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
@@ -62,8 +61,8 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		out.relative = true
 	}
 	v, err := s.Run(ctx, cfg)
-	if err != nil {
-		return v, err
+	if err != nil { // it could not be played
+		return v, because(ctx, unavailableError{err})
 	}
 	v.RabbitMQ, v.Redis = r.versions.rabbitmq, r.versions.redis
 	v = r.expected(v)
@@ -107,7 +106,10 @@ func (r *runner) expected(v scenario.Verdict) scenario.Verdict {
 		return v
 	}
 	ok := v.Outcome == want
-	v.Findings = append(slices.Clip(v.Findings), scenario.Finding{What: "outcome, by --expect", Want: string(want), Got: string(v.Outcome), OK: ok})
+	v.Findings = []scenario.Finding{{What: "outcome, by --expect", Want: string(want), Got: string(v.Outcome), OK: ok}}
+	if v.Status == scenario.NotHeld {
+		v.Bug, v.Fixed, v.Why = false, false, "as expected, and not as the protocol predicts"
+	}
 	v.Status, v.Want = scenario.Held, want
 	if !ok {
 		v.Status = scenario.NotHeld

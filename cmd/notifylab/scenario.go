@@ -13,6 +13,7 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
 	"notifylab/internal/servers"
 )
@@ -38,14 +39,32 @@ func (f *scenarioFlags) register(set *pflag.FlagSet) {
 	set.Int64Var(&f.seed, "seed", 0, "what is left to chance in a run comes from this; 0: a new one")
 }
 
-func (f *scenarioFlags) check() error {
+// maxRunNamespace leaves room for what makes a run's namespace its own.
+const maxRunNamespace = 35
+
+func (f *scenarioFlags) check(ns notify.Namespace) error {
 	switch {
 	case f.repeat < 1:
 		return usagef("--repeat %d: at least 1", f.repeat)
+	case len(ns) > maxRunNamespace:
+		return usagef("--namespace %q: a scenario puts five characters of its own behind it, so at most %d", ns, maxRunNamespace)
 	case f.timeout <= 0:
 		return usagef("--timeout %v: more than 0", f.timeout)
 	}
 	return nil
+}
+
+// given are the flags that decide how a run is judged, as they were typed.
+func (f *scenarioFlags) given() string {
+	text := ""
+	for _, s := range []struct{ name, value string }{
+		{"idempotency", f.idempotency}, {"claim-lease", f.claimLease}, {"provider-key", f.providerKey}, {"expect", f.expect},
+	} {
+		if s.value != "" {
+			text += " --" + s.name + " " + s.value
+		}
+	}
+	return text
 }
 
 // settings are the lesson's own, but for those given as flags.
@@ -103,7 +122,7 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 		Example: "  notifylab scenario " + s.Name,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			if err := f.check(a.ns()); err != nil {
 				return err
 			}
 			return a.play(cmd.Context(), []scenario.Scenario{s}, f)
@@ -121,7 +140,7 @@ func (a *app) allCommand() *cobra.Command {
 		Example: "  notifylab scenario all",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			if err := f.check(a.ns()); err != nil {
 				return err
 			}
 			return a.play(cmd.Context(), scenario.Catalogue(), f)

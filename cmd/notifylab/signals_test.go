@@ -179,7 +179,15 @@ func TestStdout_closed_early(t *testing.T) {
 			r.awaitLine(tt.first)
 			r.closeStdout()
 			if tt.first == "READY" || tt.first == "ready" {
-				c.publishN(1) // something to say
+				// Something to say, again and again: a program that another test is
+				// just starting holds our end until it is one.
+				eventually(t, "it goes on", func() string {
+					c.publishN(1)
+					if r.over() {
+						return ""
+					}
+					return "after another notification"
+				})
 			}
 			r.wantStatus(exitPipe)
 			if r.errorText() != "" {

@@ -60,6 +60,7 @@ func TestUnknown_command_scenario_channel_or_flag_value(t *testing.T) {
 		"produce --txet x":                {"--txet", "did you mean --text?"},
 		"produce -text x":                 {"-text", "did you mean --text?"},
 		"produce extra":                   {`"extra"`},
+		"produce amqp://u:S3/cr@3t@host/": {`"amqp://***@host/"`},
 		"produce -o jsn":                  {"--output", `"jsn"`, "text, json", "did you mean json?"},
 		"produce --color sometimes":       {"--color", `"sometimes"`, "auto, always, never"},
 		"worker push --idempotency maybe": {"--idempotency", `"maybe"`, switches},
@@ -116,6 +117,7 @@ func TestURL_that_does_not_parse(t *testing.T) {
 		"database":    {"REDIS_URL=redis://u:S3cr3t@host/zero", nil, "$REDIS_URL: not a Redis URL"},
 		"--amqp-url":  {"", []string{"--amqp-url", "u:S3cr3t@host"}, "--amqp-url: not an AMQP URL"},
 		"--redis-url": {"", []string{"--redis-url", "redis://u:S3cr3t@[::1/0"}, "--redis-url: not a Redis URL"},
+		"one dash":    {"", []string{"-amqp-url=u:S3cr3t@host"}, "unknown flag: -amqp-url; did you mean --amqp-url?"},
 		"a flag before a variable": {"AMQP_URL=amqp://127.0.0.1:1", []string{"--amqp-url", "amqp://%zz:S3cr3t@host"},
 			"--amqp-url: not an AMQP URL"},
 	} {

@@ -46,8 +46,8 @@ type ack struct {
 	requeue  bool // a nack, rather
 }
 
-// Tag 0 with multiple is everything that is not acked.
-var nackAll = ack{tag: 0, multiple: true, requeue: true}
+// nackAll gives back everything that is not acked: tag 0 with multiple.
+func nackAll() ack { return ack{tag: 0, multiple: true, requeue: true} }
 
 func newAcks() *acks { return &acks{lowest: 1, wake: make(chan struct{}, 1)} }
 
@@ -105,7 +105,7 @@ func (a *acks) take() ([]ack, []chan<- struct{}) {
 	}
 	a.late = a.late[:0]
 	if a.back {
-		out = append(out, nackAll)
+		out = append(out, nackAll())
 	}
 	a.back = false
 	waiting := a.waiting

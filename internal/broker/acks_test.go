@@ -27,7 +27,7 @@ func (l *ledger) deliver() uint64 {
 }
 
 func (l *ledger) take(k ack) error {
-	if k == nackAll {
+	if k == nackAll() {
 		for tag := range l.unacked {
 			if l.settled[tag] {
 				return fmt.Errorf("%d was settled and is given back", tag)

@@ -19,15 +19,22 @@
 // it ([Fate]). An unroutable message is returned and confirmed, and the two
 // arrive by different ways: whoever sees a confirm takes in all returns that
 // have arrived before believing it. A confirm that does not come in time says
-// nothing: the message may be there or not.
+// nothing: the message may be there or not. It keeps its place in the window
+// until it is answered, so that there is always room for its return; while the
+// broker blocks publishers the window fills, and then nothing more is started.
 //
 // # Sessions
 //
 // A [Session] is one connection to take and settle deliveries, and a second
 // one for copies: when the broker blocks publishers (an alarm), acks must still
-// get through. Whatever goes wrong on either ends the session, and the broker
-// hands all that was not acked to somebody else; nothing of an ended session is
-// ever settled on a later one, since tags start anew.
+// get through. Whatever goes wrong on either ends the session and cuts both, and
+// the broker hands all that was not acked to somebody else; nothing of an ended
+// session is ever settled on a later one, since tags start anew.
+//
+// The orderly end is: hand over no more, settle what is in hand, write the last
+// acks, cancel the consumer, give back the rest, close. The cancel comes after
+// the acks because it is the one round trip that a quorum queue answers itself,
+// when it has taken all acks that were written before.
 //
 // What is left behind when the process dies
 //

@@ -71,7 +71,7 @@ func TestSession_NoAckIsLostWhenItIsClosed(t *testing.T) {
 	const each = 300
 	stop := keepBusy(t)
 	defer stop()
-	for range 5 {
+	for range 2 {
 		b := newBench(t)
 		ids := b.fill(t, 3*each)
 		s := b.open(t, 2*each)

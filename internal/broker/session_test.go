@@ -63,10 +63,7 @@ func TestSession_GivesBackTheRestAtOnceAndInOrder(t *testing.T) {
 		t.Errorf("want 10 given back, got %d", n)
 	}
 	s.Ack(all[2])
-	// No wait: what is given back is ready when Close returns.
-	if ready, consumers, _, err := b.dial(t).Ready(soon(t), b.work()); ready != 16 || consumers != 0 || err != nil {
-		t.Errorf("want 16 ready and no consumer, got %d and %d, %v", ready, consumers, err)
-	}
+	b.awaitReady(t, b.work(), 16)
 	equal(t, "again", idsOf(nextN(t, b.open(t, 20), 16)), []string{
 		"m3", "m4", "m6", "m7", "m8", "m9", "m11", "m12", "m13", "m14", "m15", "m16", "m17", "m18", "m19", "m20"})
 }

@@ -138,6 +138,6 @@ func (s *Session) giveBack(ctx context.Context) int {
 	if n > 0 && s.acks.flush(ctx, s.over) != nil {
 		return 0
 	}
-	_ = s.Check(ctx) // nil: what was given back has arrived
+	_ = s.Check(ctx) // it has left the socket
 	return n
 }

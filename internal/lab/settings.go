@@ -140,6 +140,14 @@ func (s *Settings) Set(ctx context.Context, switches map[string]bool) error {
 	return nil
 }
 
+// Reset switches all off.
+func (s *Settings) Reset(ctx context.Context) error {
+	if err := s.client.Del(ctx, s.key).Err(); err != nil {
+		return fmt.Errorf("reset settings: %w", err)
+	}
+	return nil
+}
+
 // Seed gives switches that nobody has set their first values, from the
 // environment's IDEMPOTENCY_ENABLED and CLAIM_LEASE_ENABLED by way of the caller.
 func (s *Settings) Seed(ctx context.Context, first map[string]bool) error {

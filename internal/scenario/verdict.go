@@ -120,6 +120,7 @@ func worst(fates []Fate) Outcome {
 // inconclusive is the verdict on a run that can't be judged.
 func inconclusive(events []event.Event, elapsed time.Duration, why string) Verdict {
 	v := Verdict{Status: Inconclusive, Why: why, Events: events, ElapsedMS: elapsed.Milliseconds()}
+	v.Findings = []Finding{{What: "the play", Want: "comes to its end", Got: why}}
 	if len(events) > 0 {
 		v.Last = describe(events[len(events)-1])
 	}

@@ -30,7 +30,7 @@ func TestVerdict_JSON(t *testing.T) {
 			`"settings":{"idempotency":true,"claimLease":false,"providerKey":false},"namespace":"k7f3","seed":41,` +
 			`"rabbitmq":"3.10.8","redis":"7.0.15","elapsed_ms":2000}`},
 		{"inconclusive", inconclusive([]event.Event{said(one(), push, event.Received)}, 1500*time.Millisecond, "why"), `{"kind":"verdict","scenario":"","status":"inconclusive","outcome":"","accepted":0,` +
-			`"outcomes":[],"findings":[],"settings":{"idempotency":false,"claimLease":false,"providerKey":false},"namespace":"","seed":0,` +
+			`"outcomes":[],"findings":[{"what":"the play","want":"comes to its end","got":"why","ok":false,"ids":[]}],"settings":{"idempotency":false,"claimLease":false,"providerKey":false},"namespace":"","seed":0,` +
 			`"rabbitmq":"","redis":"","elapsed_ms":1500}`},
 	}
 	for _, c := range cases {

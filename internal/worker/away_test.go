@@ -44,6 +44,10 @@ func TestServersAway(t *testing.T) {
 					r.publish(note7(fmt.Sprint("n-", i)), "")
 				}
 				r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+				select { // time for the others to find it out
+				case <-time.After(time.Second):
+				case <-r.ctx.Done():
+				}
 				if n := r.provider.Len(); n > 0 {
 					t.Errorf("%d calls without a claim", n)
 				}
@@ -137,8 +141,26 @@ func TestServersAway(t *testing.T) {
 		r.lie(map[string]string{"n": "work"})
 	})
 
+	t.Run("the session ends meanwhile", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.setLease()
+		p := newProxy(t, r.AMQP)
+		r.AMQP = p.url
+		w := r.start()
+		r.ok(pair.Stop(r.ctx, servers.Redis))
+		r.publish(note7("n"), "")
+		r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+		p.cut()
+		r.awaitKind(event.Dropped, "n")
+		r.ok(pair.Start(r.ctx, servers.Redis))
+		r.awaitKind(event.Acked, "n")
+		w.stop()
+		r.tells("n", "received dropped received* claimed sent done acked")
+		r.accepted("n", 1)
+	})
+
 	t.Run("suspects are handled uncounted", func(t *testing.T) {
-		r := newRig(t, func(o *options) { o.AllOff = true })
+		r := newRig(t, func(o *options) { o.Flags = &event.Settings{} })
 		r.publish(note7("n"), "")
 		for range 3 {
 			r.order(1) // handed over and given back
@@ -171,7 +193,7 @@ func TestServersAway(t *testing.T) {
 		r.ok(pair.Start(r.ctx, servers.RabbitMQ))
 		back := time.Now()
 		ready := r.awaitFrom(n, "the next session", func(e event.Event) bool { return e.Kind == event.Ready })
-		if late := ready.Time.Sub(back); late > 5*time.Second {
+		if late := ready.Time.Sub(back); late > 10*time.Second {
 			t.Errorf("the next session came %v after the broker", late)
 		}
 		r.tells("n-0", "received claimed sent done dropped received* duplicate acked")
@@ -186,4 +208,39 @@ func TestServersAway(t *testing.T) {
 		}
 		r.lie(nil)
 	})
+}
+
+// A claim whose answers are lost is the same claim when it is made again, and is
+// taken back when it is given up: in state claimed it would drop the redelivery.
+func TestRedis_LosesAnswers(t *testing.T) {
+	t.Parallel()
+	for _, told := range []bool{false, true} {
+		t.Run(fmt.Sprintf("told to stop %v", told), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *options) { o.Flags = &event.Settings{Idempotency: true} })
+			p := newProxy(t, r.Redis)
+			r.Redis = p.url
+			w := r.start()
+			r.publish(note7("n-1"), "") // there is a connection now
+			r.awaitKind(event.Acked, "n-1")
+			p.mute.Store(true)
+			r.publish(note7("n-2"), "")
+			r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect })
+			if got := r.record(note7("n-2")); got != "claimed" {
+				t.Errorf("record %q, want claimed: nobody heard of it", got)
+			}
+			if told {
+				w.cancel()
+			}
+			p.mute.Store(false)
+			if told {
+				w.stop()
+				w = r.start()
+			}
+			r.awaitKind(event.Sent, "n-2")
+			w.stop()
+			r.accepted("n-2", 1)
+			r.lie(nil)
+		})
+	}
 }

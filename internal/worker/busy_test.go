@@ -8,6 +8,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/notify"
 	"notifylab/internal/provider"
 )
 
@@ -19,7 +20,7 @@ var foreign = idem.Owner{Boot: "another-boot", File: "1:2", Slot: 3, Life: "life
 // and is recovered as soon as that worker is dead.
 func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 2, 1, 6*time.Second })
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 2, 1, 15*time.Second })
 	r.setLease()
 	r.provider.SetFaults(provider.Faults{Hang: []provider.Target{{ID: "n"}}})
 	owner := r.supervise()
@@ -41,7 +42,7 @@ func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	killed := time.Now()
 	owner.Kill()
 	recovered := r.awaitKind(event.ClaimRecovered, "n")
-	if wait := recovered.Time.Sub(killed); wait > 2*time.Second {
+	if wait := recovered.Time.Sub(killed); wait > r.Lease/2 {
 		t.Errorf("recovered after %v, want at once", wait)
 	}
 	acked := 0
@@ -56,6 +57,24 @@ func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	for _, id := range []string{"n", "n-2", "n-3"} {
 		r.accepted(id, 1)
 	}
+}
+
+// The message itself is taken up again, whether or not another comes.
+func TestBusy_UntilItsSlotIsFree(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 1, 1 })
+	r.setLease()
+	owner, err := idem.TakeSlot(r.State, r.Namespace, notify.Push)
+	r.ok(err)
+	r.put(note7("n"), by(owner.Owner(), note7("n"), idem.Pending), time.Hour)
+	w := r.start()
+	r.publish(note7("n"), "")
+	r.awaitKind(event.LeaseBusy, "n")
+	r.ok(owner.Free())
+	r.awaitKind(event.Acked, "n")
+	w.stop()
+	r.tells("n", "received busy recovered sent done acked")
+	r.accepted("n", 1)
 }
 
 // Of another machine's worker nobody can tell: its message waits for the lease.

@@ -16,7 +16,7 @@ func (h *handling) claimFirst(ctx context.Context, leased bool) (idem.Verdict, e
 	verdict, err := h.tryClaim(ctx, h.claim.Try)
 	switch {
 	case err != nil:
-		_ = h.try(ctx, func(ctx context.Context) error { _, err := h.claim.Release(ctx); return err })
+		_ = h.insist(ctx, func(ctx context.Context) error { _, err := h.claim.Release(ctx); return err })
 		return verdict, err
 	case verdict == idem.Acquired:
 		h.say(event.Event{Kind: event.Claimed, Key: h.claim.Key(), State: string(h.claim.State()), TTLMS: h.claim.TTL().Milliseconds()})

@@ -54,6 +54,9 @@ type Config struct {
 	// that fire always.
 	Marks *lab.Marks
 	Emit  func(event.Event)
+	// Flush returns when all that was emitted is written where it is to outlive
+	// the process, or when ctx ends. It is called before Die; nil: nothing to do.
+	Flush func(context.Context) error
 
 	// Die ends the process at once, as kill -9 does, and does not return.
 	Die func()

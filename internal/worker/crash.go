@@ -17,6 +17,7 @@ func (h *handling) crash(p Point) {
 	}
 	if !h.armed.Stop {
 		h.say(event.Event{Kind: event.Crash, Point: string(p)})
+		h.flush()
 		h.Die()
 		return
 	}
@@ -43,4 +44,18 @@ func (h *handling) fires() bool {
 		h.note("crash point " + h.armed.String() + " does not fire: " + err.Error())
 	}
 	return first
+}
+
+// flushTime is how long the journal may keep a worker from dying.
+const flushTime = time.Second
+
+// flush lets the journal have all that was said, so that a crash's line is there
+// before the crash.
+func (w *Worker) flush() {
+	if w.Flush == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	_ = w.Flush(ctx) // dying is not put off any further
 }

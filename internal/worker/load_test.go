@@ -54,6 +54,7 @@ func TestLoad(t *testing.T) {
 		}
 		return len(ended) == messages
 	})
+	r.settle()
 	r.stop(p)
 
 	accepted := 0
@@ -80,4 +81,27 @@ func TestLoad(t *testing.T) {
 		t.Errorf("accepted %d times, want at most %d and %d for each kill", accepted, sent, handlers)
 	}
 	t.Logf("%d accepted for %d", accepted, messages*6/10)
+}
+
+// settle waits until nothing is queued or in hand: a round in which the one behind
+// all others is sent, and nothing else happens.
+func (r *rig) settle() {
+	r.t.Helper()
+	for round := 0; ; round++ {
+		id, n := fmt.Sprint("behind-", round), r.history.Len()
+		r.publish(note7(id), "")
+		r.awaitKind(event.Acked, id)
+		quiet := true
+		for _, e := range r.history.All()[n:] {
+			quiet = quiet && (e.ID == id || e.ID == "")
+		}
+		for _, delay := range r.Backoff {
+			waiting, _, _, err := r.conn.Ready(r.ctx, r.topology().Retry(notify.Push, delay))
+			r.ok(err)
+			quiet = quiet && waiting == 0
+		}
+		if quiet {
+			return
+		}
+	}
 }

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -141,6 +140,3 @@ func (r *rig) put(n notify.Notification, value string, ttl time.Duration) {
 func by(o idem.Owner, n notify.Notification, s idem.State) string {
 	return idem.Record{State: s, Owner: o, Nonce: "nonce", Fingerprint: notify.Fingerprint(n)}.String()
 }
-
-// sorted returns the ids that a map has.
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

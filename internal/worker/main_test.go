@@ -66,8 +66,9 @@ type options struct {
 	SendTimeout, Lease    time.Duration
 	Heartbeat             time.Duration
 	AckEarly, ParkUnknown bool
-	// AllOff: all settings are off by flags. WithoutRedis: and there is none.
-	AllOff, WithoutRedis bool
+	// Flags are settings that do not come from the lab.
+	Flags        *event.Settings
+	WithoutRedis bool
 }
 
 func (o options) topology() broker.Topology {
@@ -111,8 +112,8 @@ func (o options) work(ctx context.Context, emit func(event.Event), die, suspend 
 	}
 	defer client.Close()
 	cfg.Settings = lab.NewSettings(client, o.Namespace).Get
-	if o.AllOff || o.WithoutRedis {
-		cfg.Settings = func(context.Context) (event.Settings, error) { return event.Settings{}, nil }
+	if o.Flags != nil {
+		cfg.Settings = func(context.Context) (event.Settings, error) { return *o.Flags, nil }
 	}
 	if !o.WithoutRedis {
 		cfg.Records = idem.NewStore(client, o.Namespace, slot, o.Lease, retention)

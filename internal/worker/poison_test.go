@@ -3,7 +3,6 @@ package worker_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
@@ -71,19 +70,24 @@ func TestPoison(t *testing.T) {
 // ended under it: however often that happens, nobody is parked for it.
 func TestPoison_IsNotWhatSurvives(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.SendTimeout = 200 * time.Millisecond })
+	r := newRig(t, nil)
 	r.setLease()
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
-	r.provider.SetFaults(provider.Faults{Hang: []provider.Target{{}}})
+	held := func(n int) provider.Faults { // until it is held another time
+		return provider.Faults{Gate: []provider.Gate{{Hold: "n", Until: fmt.Sprint("never-", n)}}, Refuse: refusing("n").Refuse}
+	}
+	r.provider.SetFaults(held(0))
 	w := r.start()
 	r.publish(note7("n"), "")
 	n := 0
-	for range 6 {
+	for i := range 6 {
 		r.awaitFrom(n, "claim", is(event.Claimed, "n"))
 		n = r.history.Len()
 		r.awaitHeld("n")
 		p.cut()
+		r.awaitFrom(n, "its redelivery", is(event.LeaseBusy, "n"))
+		r.provider.SetFaults(held(i + 1)) // opens the gate before
 		r.awaitFrom(n, "the end of its handling", is(event.Dropped, "n"))
 	}
 	r.provider.SetFaults(provider.Faults{})
@@ -96,7 +100,7 @@ func TestPoison_IsNotWhatSurvives(t *testing.T) {
 // Without Redis nobody counts: there is only the broker's own limit.
 func TestPoison_WithoutRedis(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.WithoutRedis = true })
+	r := newRig(t, func(o *options) { o.Flags, o.WithoutRedis = &event.Settings{}, true })
 	r.publish(note7("n"), "before-send,always")
 	p := r.supervise()
 	crashes := 0

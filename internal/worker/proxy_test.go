@@ -5,13 +5,15 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
-// A proxy stands between a worker and RabbitMQ, and can cut the connections as a
-// network does.
+// A proxy stands between a worker and a server. It can cut the connections as a
+// network does, and lose what the server answers.
 type proxy struct {
-	url string
+	url  string
+	mute atomic.Bool // answers are lost
 
 	to      string
 	running sync.WaitGroup
@@ -55,13 +57,29 @@ func (p *proxy) join(from net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open = append(p.open, from, to)
-	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+	for _, way := range []struct {
+		to   io.Writer
+		from io.Reader
+	}{{to, from}, {audible{p, from}, to}} {
 		p.running.Go(func() {
-			_, _ = io.Copy(way[0], way[1])
+			_, _ = io.Copy(way.to, way.from)
 			_ = from.Close()
 			_ = to.Close()
 		})
 	}
+}
+
+// audible is the way to the worker.
+type audible struct {
+	p  *proxy
+	to io.Writer
+}
+
+func (a audible) Write(b []byte) (int, error) {
+	if a.p.mute.Load() {
+		return len(b), nil
+	}
+	return a.to.Write(b)
 }
 
 // cut closes all connections that are open now.

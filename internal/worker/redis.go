@@ -16,6 +16,10 @@ const (
 	longWait  = time.Second
 )
 
+// lastTries is how long Redis is tried when the worker is to stop: beside a send
+// it has to fit into the grace.
+const lastTries = time.Second
+
 var errLeft = errors.New("left to the broker")
 
 // untilRedisAnswers tries do until it succeeds. It gives up, with errLeft, when
@@ -38,20 +42,25 @@ func (h *handling) untilRedisAnswers(ctx context.Context, do func(context.Contex
 }
 
 // insist tries do until it succeeds, whatever becomes of the session: there is
-// no other who could do it. When the worker is to stop, one last try is made, and
-// its error returned.
+// no other who could do it. Once the worker is to stop it is tried a little longer,
+// and the error returned.
 func (h *handling) insist(ctx context.Context, do func(context.Context) error) error {
-	for wait := firstWait; ; wait = longer(wait) {
-		stopping := ctx.Err() != nil
-		err := h.try(ctx, do)
-		if err == nil || stopping {
-			return err
-		}
+	err := h.try(ctx, do)
+	if err == nil {
+		return nil
+	}
+	patience, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTries, end) })()
+	for wait := firstWait; err != nil; wait = longer(wait) {
 		select {
 		case <-time.After(wait):
-		case <-ctx.Done():
+			err = h.try(ctx, do)
+		case <-patience.Done():
+			return err
 		}
 	}
+	return nil
 }
 
 // try calls do with a deadline of its own, whatever becomes of ctx.

@@ -130,8 +130,8 @@ func TestCopy_WaitsForItsQueue(t *testing.T) {
 			r.tells("n-1", story)
 			third := r.awaitKind(event.DeadLetter, "n-1")
 			for i, wait := range []time.Duration{second.Time.Sub(first.Time), third.Time.Sub(second.Time)} {
-				if least := time.Second << i; wait < least || wait > least+900*time.Millisecond {
-					t.Errorf("wait %d took %v, want %v", i+1, wait, least)
+				if least := time.Second << i; wait < least {
+					t.Errorf("wait %d took %v, want %v at least", i+1, wait, least)
 				}
 			}
 			w.stop()

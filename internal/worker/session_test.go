@@ -112,3 +112,28 @@ func TestSession_EndsUnderAllHandlers(t *testing.T) {
 	r.accepted("n", 2) // without a record
 	r.lie(nil)
 }
+
+// Sessions that end as soon as they are there follow each other more and more
+// slowly.
+func TestSession_EndsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	p := newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	w := r.startUnready()
+	var first, last time.Time
+	n := 0
+	for i := range 5 {
+		e := r.awaitFrom(n, "a session", func(e event.Event) bool { return e.Kind == event.Ready })
+		if i == 0 {
+			first = e.Time
+		}
+		last = e.Time
+		n = r.history.Len()
+		p.cut()
+	}
+	if took := last.Sub(first); took < 1500*time.Millisecond {
+		t.Errorf("five sessions in %v", took)
+	}
+	w.stop()
+}

@@ -2,6 +2,8 @@ package worker_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,9 +32,10 @@ func TestStop(t *testing.T) {
 			stopped: "received claimed stopped woke lost dropped",
 			other:   "received* busy claimed sent done acked",
 		},
-		// Accepted, answer unread, and accepted again: twice.
+		// Accepted, answer unread, and accepted again: twice. (Whether the answer is
+		// still read, or the time-out is first, is chance.)
 		"mid-send": {
-			stopped: "received claimed stopped woke unknown lost dropped",
+			stopped: "received claimed stopped woke unknown lost dropped|received claimed stopped woke sent lost dropped",
 			other:   "received* busy claimed sent done acked",
 		},
 		// The same, and both say so.
@@ -49,7 +52,7 @@ func TestStop(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *options) {
 				o.Prefetch, o.Concurrency, o.Heartbeat = 1, 1, time.Second
-				o.SendTimeout, o.Lease = time.Second, 6*time.Second
+				o.SendTimeout, o.Lease = 2*time.Second, 7*time.Second
 			})
 			r.setLease()
 			first := r.supervise()
@@ -66,7 +69,7 @@ func TestStop(t *testing.T) {
 			r.awaitFrom(seen, "ready again", func(e event.Event) bool { return e.Kind == event.Ready })
 			r.stop(first)
 			r.stop(second)
-			if got := r.storyOf("push-worker-1", n.ID); got != want.stopped {
+			if got := r.storyOf("push-worker-1", n.ID); !slices.Contains(strings.Split(want.stopped, "|"), got) {
 				t.Errorf("stopped worker\n got %s\nwant %s", got, want.stopped)
 			}
 			if got := r.storyOf("push-worker-2", n.ID); got != want.other {
@@ -89,7 +92,7 @@ func TestStop_Short(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told to stop %v", told), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *options) { o.SendTimeout, o.Lease = time.Second, 2500*time.Millisecond })
+			r := newRig(t, func(o *options) { o.SendTimeout, o.Lease = time.Second, 5*time.Second })
 			r.setLease()
 			p := r.supervise()
 			n := note7("n")
@@ -97,7 +100,7 @@ func TestStop_Short(t *testing.T) {
 			stopped := r.awaitKind(event.Stopped, n.ID)
 			r.ok(supervise.AwaitStopped(r.ctx, p.Pid()))
 			select {
-			case <-time.After(time.Until(stopped.Time.Add(1500 * time.Millisecond))):
+			case <-time.After(time.Until(stopped.Time.Add(3500 * time.Millisecond))):
 			case <-r.ctx.Done():
 			}
 			if !told {

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"notifylab/internal/scenario"
+)
+
+func TestScenario_list(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	list := func() []string {
+		r := c.run("scenario", "list")
+		r.wantStatus(0)
+		return r.lines()
+	}
+	before := list()
+	want := []string{`^     scenario +what it shows +outcome   last run$`}
+	for _, s := range scenario.Catalogue() {
+		want = append(want, fmt.Sprintf(`^%3d  %s +%s +%s +not started$`, s.Lesson, s.Name, regexp.QuoteMeta(s.Shows), s.Outcome))
+	}
+	want = append(want, `^explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all$`)
+	if len(before) != len(want) {
+		t.Fatal(strings.Join(before, "\n"))
+	}
+	column := strings.Index(before[0], "outcome")
+	for i, w := range want {
+		if !regexp.MustCompile(w).MatchString(before[i]) {
+			t.Errorf("%q, want %s", before[i], w)
+		}
+		if i > 0 && i < len(want)-1 && before[i][column-2:column] != "  " {
+			t.Errorf("%q is not in columns", before[i])
+		}
+	}
+	c.run("scenario", "crash-claim").wantStatus(0)
+	c.run("scenario", "crash", "--expect", "once").wantStatus(exitFinding)
+	if got := having(list(), "crash-claim ", "held, just now"); len(got) != 1 {
+		t.Errorf("%s", strings.Join(list(), "\n"))
+	}
+	if got := having(list(), "crash  ", "not held, just now"); len(got) != 1 {
+		t.Errorf("%s", strings.Join(list(), "\n"))
+	}
+
+	r := c.run("scenario", "list", "-o", "json")
+	r.wantStatus(0)
+	var names []string
+	for _, line := range r.lines() {
+		var o struct {
+			Kind, Name, Shows, Outcome string
+			Lesson                     int
+			LastStatus                 string `json:"last_status"`
+		}
+		if err := json.Unmarshal([]byte(line), &o); err != nil || o.Kind != "scenario" || o.Shows == "" || o.Outcome == "" || o.Lesson == 0 {
+			t.Errorf("%v: %s", err, line)
+		}
+		if want := map[string]string{"crash-claim": "held", "crash": "not_held"}[o.Name]; o.LastStatus != want {
+			t.Errorf("%s: last status %q, want %q", o.Name, o.LastStatus, want)
+		}
+		names = append(names, o.Name)
+	}
+	if len(names) != len(scenario.Catalogue()) {
+		t.Errorf("%v", names)
+	}
+}
+
+func TestScenario_exit_status(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	for args, tt := range map[string]struct {
+		status int
+		last   string // the beginning of the line that judges
+	}{
+		"crash-claim":                                  {0, "BUG REPRODUCED  lost: "},
+		"claim-lease":                                  {0, "FIXED  once: "},
+		"crash-claim --expect lost":                    {0, "BUG REPRODUCED  lost: "},
+		"crash-claim --expect once":                    {1, "NOT HELD  lost, want once"},
+		"claim-lease --claim-lease off":                {0, "BUG REPRODUCED  lost: "},
+		"claim-lease --timeout 1ms":                    {75, "INCONCLUSIVE  "},
+		"crash --repeat 2":                             {0, "BUG REPRODUCED  twice: "},
+		"crash --repeat 2 --expect once":               {1, "NOT HELD  twice, want once"},
+		"crash --idempotency on --expect once":         {0, "FIXED  once: "},
+		"dead-letter --expect parked --idempotency on": {0, "HELD  parked: "},
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := cornerAt(t, c.amqp, c.redis)
+			r := c.run(append([]string{"scenario"}, strings.Fields(args)...)...)
+			r.wantStatus(tt.status)
+			if len(having(r.lines(), tt.last)) == 0 {
+				t.Errorf("no %s\n%s", tt.last, r.all())
+			}
+			flags, _, _ := strings.Cut(strings.Replace(args, " --repeat 2", "", 1), " --timeout")
+			if again := "again: notifylab scenario " + flags + " --seed "; tt.status == exitFinding && len(having(r.lines(), again)) == 0 {
+				t.Errorf("no %s\n%s", again, r.all())
+			}
+			c.wantClean(r.lines())
+
+			r = c.run(append([]string{"scenario", "-o", "json"}, strings.Fields(args)...)...)
+			r.wantStatus(tt.status)
+			var verdict struct {
+				Kind, Status string
+				Findings     []any
+			}
+			if err := json.Unmarshal([]byte(r.lines()[len(r.lines())-1]), &verdict); err != nil || verdict.Kind != "verdict" ||
+				verdict.Status != map[int]string{0: "held", 1: "not_held", 75: "inconclusive"}[tt.status] || verdict.Findings == nil {
+				t.Errorf("%v: %s", err, r.lines()[len(r.lines())-1])
+			}
+			for _, line := range r.lines() {
+				if !json.Valid([]byte(line)) {
+					t.Errorf("not JSON: %s", line)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"notifylab/internal/notify"
+	"notifylab/internal/servers"
+)
+
+// Under an alarm publishers wait, and say why; acks go through. RabbitMQ may take
+// one more message of each connection, the one that makes it a publisher.
+func alarm(t *testing.T, pair *servers.Pair, b bench) {
+	const overdue, slack = time.Second, 2 * time.Second
+	p, idle := b.publisher(t, 2), b.dial(t)
+	equal(t, "before", b.publish(t, p, b.work(), "m1", "m2"), []Fate{Confirmed, Confirmed})
+	s := b.open(t, 2)
+	all := nextN(t, s, 2)
+
+	ctl(t, pair, "set_vm_memory_high_watermark", "0.0000001")
+	lifted := false
+	lift := func() {
+		if !lifted {
+			lifted = true
+			ctl(t, pair, "set_vm_memory_high_watermark", "0.4")
+		}
+	}
+	defer lift()
+	for held, tries := 0, 0; held < 2; tries++ {
+		var r *Receipt
+		promptly(t, "start", slack, func() {
+			var err error
+			if r, err = p.Start(deadline(t, overdue), Message{Queue: b.work(), ID: "held"}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		promptly(t, "wait", overdue+slack, func() {
+			fate, why := r.Wait(deadline(t, overdue))
+			if fate == Unknown && strings.Contains(why.Error(), lowMemory) {
+				held++
+			} else if fate != Confirmed || tries > 0 {
+				t.Fatal(fate, why)
+			}
+		})
+	}
+	if why := p.Blocked(); why != lowMemory {
+		t.Errorf("blocked because %q", why)
+	}
+	promptly(t, "start with the window full", overdue+slack, func() {
+		_, err := p.Start(deadline(t, overdue), Message{Queue: b.work()})
+		wantIs(t, err, context.DeadlineExceeded)
+		if err != nil && !strings.Contains(err.Error(), lowMemory) {
+			t.Errorf("got %v", err)
+		}
+	})
+
+	parked := make(chan error, 1)
+	go func() {
+		parked <- errors.Join(s.Park(soon(t), all[0], notify.Failure{}), s.Park(soon(t), all[0], notify.Failure{}))
+	}()
+	promptly(t, "an ack beside a blocked copy", slack, func() {
+		if err := s.AckNow(soon(t), all[1]); err != nil {
+			t.Error(err, s.Err())
+		}
+	})
+	closeBlocked(t, b, idle)
+	select {
+	case err := <-parked:
+		t.Errorf("a second copy got through an alarm: %v", err)
+	default:
+	}
+
+	lift()
+	if err := <-parked; err != nil {
+		t.Error("the copies that waited for the end of the alarm: ", err)
+	}
+	equal(t, "after", b.publish(t, p, b.work(), "m4", "m5"), []Fate{Confirmed, Confirmed})
+	if why := p.Blocked(); why != "" {
+		t.Errorf("blocked, after the alarm, because %q", why)
+	}
+}
+
+const lowMemory = "the broker blocks publishers: low on memory"
+
+// closeBlocked closes connections that are blocked: one that has little to say,
+// and one whose writes are stuck.
+func closeBlocked(t *testing.T, b bench, idle *Conn) {
+	t.Helper()
+	cfg := b.config()
+	cfg.Heartbeat = time.Second // the broker sends one each half second
+	beating, err := Dial(soon(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, c := range map[int]*Conn{10: idle, 1 << 20: b.dial(t), 20: beating} {
+		p, err := c.Publisher(context.Background(), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 64 {
+			if _, err := p.Start(soon(t), Message{Queue: b.Queue("nowhere"), Body: make([]byte, size)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		promptly(t, "close", closeLimit+time.Second, func() { c.Close() })
+	}
+}
