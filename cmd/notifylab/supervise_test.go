@@ -186,8 +186,8 @@ func TestWorker_told_to_stop_finishes_what_is_in_hand_and_gives_back_the_rest(t 
 				close(g.open)
 				r.wantStatus(0)
 				sent := len(having(r.lines(), "SENT"))
-				// One can have been received and not begun.
-				if received := len(having(r.lines(), "RECEIVED")); sent == 0 || sent == all || received-sent > 1 {
+				// What was received and not begun is given back, too.
+				if received := len(having(r.lines(), "RECEIVED")); sent == 0 || sent == all || received < sent || received-sent > 4 {
 					t.Errorf("%d received, %d sent", received, sent)
 				}
 				eventually(t, "not given back", func() string {

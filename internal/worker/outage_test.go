@@ -23,8 +23,7 @@ func TestOutage(t *testing.T) {
 	o.up(w)
 	o.up(w)
 	o.down(w, asked, away)
-	o.down(w, time.Now(), away)
-	want := []event.Kind{event.Disconnect, event.Reconnected, event.Disconnect}
+	want := []event.Kind{event.Disconnect, event.Reconnected}
 	if len(said) != len(want) {
 		t.Fatalf("said %v, want %v", said, want)
 	}
