@@ -129,7 +129,8 @@ func wireProvider(cfg *worker.Config, w workerFlags) (func(), error) {
 		}
 		url, closeServer = running.URL(), func() { running.Close(context.Background()) }
 	}
-	client, err := provider.NewClient(url, provider.ClientOptions{MaxConns: w.concurrency})
+	// Handlers outlive their session: those of the last one need connections, too.
+	client, err := provider.NewClient(url, provider.ClientOptions{MaxConns: 2 * w.concurrency})
 	if err != nil {
 		closeServer()
 		return nil, fmt.Errorf("--provider-url: %w", err) // was checked
