@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		prefetch:       cfg.Prefetch,
 		publishTimeout: cfg.PublishTimeout,
 		acks:           newAcks(),
-		deliveries:     make(chan *notify.Delivery),
+		deliveries:     make(chan *notify.Delivery, max(0, cfg.Prefetch)), // all there can be: see InHand
 		calls:          make(chan func()),
 		pumped:         make(chan struct{}),
 		cancelled:      make(chan struct{}),
@@ -173,6 +173,12 @@ func (s *Session) watch(closed <-chan *amqp.Error, cancelled <-chan string) {
 func (s *Session) pump(in <-chan amqp.Delivery) {
 	defer close(s.pumped)
 	s.handOver(in)
+	for range len(s.deliveries) { // nobody has begun these
+		select {
+		case <-s.deliveries:
+		default:
+		}
+	}
 	close(s.deliveries)
 	for range in {
 		s.acks.opened()

@@ -19,12 +19,13 @@ type Listed struct {
 	Key               string // with its namespace
 	ID, Channel, User string
 	Record            Record
-	TTL               time.Duration // 0: for ever, which none of ours is
+	TTL               time.Duration // 0: for ever, which none is that a worker wrote
 }
 
 // List returns the records of a namespace, by key. With an id, only its own. It
 // goes through the keys without blocking the server, on a Cluster through those of
-// every master; records that come or go meanwhile may be missed.
+// every master; records that come or go meanwhile may be missed, and what is no
+// record of ours is left out.
 func List(ctx context.Context, c Client, ns notify.Namespace, id string) ([]Listed, error) {
 	pattern := "notification:*"
 	if id != "" {
@@ -32,36 +33,54 @@ func List(ctx context.Context, c Client, ns notify.Namespace, id string) ([]List
 	}
 	var all []Listed
 	err := each(ctx, c, ns.Key(pattern), func(keys []string) error {
+		found, err := listed(ctx, c, ns, keys)
+		all = append(all, found...)
+		return err
+	})
+	slices.SortFunc(all, func(a, b Listed) int { return strings.Compare(a.Key, b.Key) })
+	return slices.CompactFunc(all, func(a, b Listed) bool { return a.Key == b.Key }), err
+}
+
+// listed reads some records in one round trip.
+func listed(ctx context.Context, c Client, ns notify.Namespace, keys []string) ([]Listed, error) {
+	type answer struct {
+		value *redis.StringCmd
+		ttl   *redis.DurationCmd
+	}
+	var asked []Listed
+	var answers []answer
+	// Its error is that of the first command which failed, and each has its own.
+	_, _ = c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, key := range keys {
-			l, ok, err := listed(ctx, c, ns, key)
-			if err != nil {
-				return err
-			}
-			if ok {
-				all = append(all, l)
+			if f := strings.Split(ns.Bare(key), ":"); len(f) == 4 {
+				asked = append(asked, Listed{Key: key, ID: f[1], Channel: f[2], User: f[3]})
+				answers = append(answers, answer{p.Get(ctx, key), p.PTTL(ctx, key)})
 			}
 		}
 		return nil
 	})
-	byKey := func(a, b Listed) int { return strings.Compare(a.Key, b.Key) }
-	slices.SortFunc(all, byKey)
-	return slices.CompactFunc(all, func(a, b Listed) bool { return a.Key == b.Key }), err
-}
-
-// listed reads one record. One that is gone by now, or is not ours, is none.
-func listed(ctx context.Context, c Client, ns notify.Namespace, key string) (Listed, bool, error) {
-	parts := strings.Split(ns.Bare(key), ":")
-	if len(parts) != 4 {
-		return Listed{}, false, nil
+	var found []Listed
+	for i, a := range answers {
+		l := asked[i]
+		value, err := a.value.Result()
+		if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
+			continue
+		}
+		if err == nil {
+			l.TTL, err = a.ttl.Result()
+		}
+		if err != nil {
+			return found, fmt.Errorf("look at %s: %w", l.Key, err)
+		}
+		const none, gone = -1, -2 // as the library has Redis's answers
+		if l.TTL == none {
+			l.TTL = 0
+		}
+		if l.Record, err = ParseRecord(value); err == nil && l.TTL != gone {
+			found = append(found, l)
+		}
 	}
-	l := Listed{Key: key, ID: parts[1], Channel: parts[2], User: parts[3]}
-	var ok bool
-	var err error
-	l.Record, l.TTL, ok, err = Look(ctx, c, ns, notify.Notification{ID: l.ID, User: l.User}, notify.Channel(l.Channel))
-	if errors.Is(err, errNotOurs) {
-		return Listed{}, false, nil
-	}
-	return l, ok, err
+	return found, nil
 }
 
 // literal takes the meaning out of what a pattern would read as one.
@@ -71,22 +90,27 @@ func literal(s string) string {
 
 // ours are the keys that the program writes, in the empty namespace.
 func ours() []string {
-	return []string{"notification:*", "crashes:*", "crash:*", "lab:*", "passes:*"}
+	return []string{"notification:*:*:*", "crashes:notification:*:*:*", "crash:*:*:*", "lab:*", "passes:*"}
 }
 
-// Forget deletes every key of ours in a namespace, and returns how many there
-// were. In the empty namespace other programs' keys stay.
+// Forget deletes every key of ours in a namespace, and returns how many that were.
+// In the empty namespace other programs' keys stay, but for those that are named as
+// ours are. After an error some are deleted.
 func Forget(ctx context.Context, c Client, ns notify.Namespace) (int, error) {
 	n := 0
 	for _, pattern := range ours() {
 		err := each(ctx, c, ns.Key(pattern), func(keys []string) error {
-			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			answers, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for _, key := range keys { // one by one: on a Cluster they live apart
 					p.Unlink(ctx, key)
 				}
 				return nil
 			})
-			n += len(keys)
+			for _, a := range answers { // a key can be found twice
+				if deleted, ok := a.(*redis.IntCmd); ok {
+					n += int(deleted.Val())
+				}
+			}
 			return err
 		})
 		if err != nil {

@@ -30,13 +30,10 @@ func Look(ctx context.Context, c Client, ns notify.Namespace, n notify.Notificat
 		return Record{}, 0, false, nil
 	}
 	if r, err = ParseRecord(value); err != nil {
-		return Record{}, 0, false, fmt.Errorf("%w: %w", errNotOurs, err)
+		return Record{}, 0, false, fmt.Errorf("look at %s: %w", key, err)
 	}
 	return r, ttl, true, nil
 }
-
-// errNotOurs says that a key of ours holds something else.
-var errNotOurs = errors.New("not a record of ours")
 
 //go:embed drop.lua
 var dropLua string

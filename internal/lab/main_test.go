@@ -90,7 +90,7 @@ type conn struct {
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.n.mu.Lock()
-	for _, name := range []string{"hgetall", "hset", "hsetnx", "set"} {
+	for _, name := range []string{"hgetall", "hset", "hsetnx", "set", "xadd"} {
 		if bytes.Contains(b, fmt.Appendf(nil, "\r\n$%d\r\n%s\r\n", len(name), name)) {
 			c.n.seen[name]++
 			if c.n.lose[name] > 0 {

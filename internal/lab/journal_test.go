@@ -1,0 +1,387 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+)
+
+func said(i int) event.Event {
+	return event.Event{Time: time.Unix(int64(i+1), 0).UTC(), Kind: event.Sent, Source: "push-worker-1", ID: fmt.Sprintf("n%d", i)}
+}
+
+func openJournal(t testing.TB, c Client, ns notify.Namespace) *Journal {
+	t.Helper()
+	j := NewJournal(c, ns, 0)
+	t.Cleanup(func() {
+		if err := j.Close(soon(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// idsIn are those of the whole journal, in its order.
+func idsIn(t testing.TB, c Client, ns notify.Namespace) []string {
+	t.Helper()
+	all, err := ReadJournal(soon(t), c, ns, "", 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, e := range all {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func numbered(from, to int) []string {
+	var ids []string
+	for i := from; i < to; i++ {
+		ids = append(ids, said(i).ID)
+	}
+	return ids
+}
+
+// equalIDs names the first difference: there are thousands.
+func equalIDs(t testing.TB, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("got %d events, want %d; from the %d. on they differ: got %q, want %q",
+				len(got), len(want), i+1, got[min(i, len(got)):min(i+3, len(got))], want[min(i, len(want)):min(i+3, len(want))])
+		}
+	}
+}
+
+func TestJournal_keeps_whole_events_in_their_order(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	want := event.Event{
+		Time: time.Now().UTC(), Kind: event.Crash, Source: "push-worker-1", PID: 7, ID: "n\u202e<>&", Channel: "push",
+		Text: "\x1b[31m", Point: "after-claim", Settings: &event.Settings{Idempotency: true},
+	}
+	j.Add(want)
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := LatestJournal(soon(t), c, ns, 1)
+	if err != nil || len(got) != 1 {
+		t.Fatal(got, err)
+	}
+	if g, w := string(event.Encode(got[0].Event)), string(event.Encode(want)); g != w {
+		t.Errorf("got %s want %s", g, w)
+	}
+	for i := range 3000 {
+		j.Add(said(i))
+	}
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	equalIDs(t, idsIn(t, c, ns), append([]string{want.ID}, numbered(0, 3000)...))
+	if ttl := c.TTL(soon(t), journalKey(ns)).Val(); ttl != -1 {
+		t.Errorf("it lives %v, want for ever", ttl)
+	}
+	brief := NewJournal(c, ns, time.Minute)
+	brief.Add(said(0))
+	if err := brief.Close(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := c.TTL(soon(t), journalKey(ns)).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("it lives %v, want a minute", ttl)
+	}
+}
+
+// Whoever flushes waits for what was said before, and for nothing else.
+func TestJournal_Flush_of_many(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	var wg sync.WaitGroup
+	for g := range 20 {
+		wg.Go(func() {
+			for i := range 50 {
+				e := said(0)
+				e.ID = fmt.Sprintf("g%d-%d", g, i)
+				j.Add(e)
+				if i%10 != 9 {
+					continue
+				}
+				if err := j.Flush(soon(t)); err != nil {
+					t.Error(err)
+				}
+				if !slices.Contains(idsIn(t, c, ns), e.ID) {
+					t.Errorf("%s is not there after its flush", e.ID)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A server that stands still slows nobody: events wait, up to a bound, then the
+// oldest are dropped; a flush ends with its context, and what is in the stream in
+// the end is the rest, in order.
+func TestJournal_Redis_away(t *testing.T) {
+	t.Parallel()
+	c, n := dial(t)
+	quick, _ := dial(t)
+	ns := place(t, quick)
+	j := openJournal(t, c, ns)
+	j.Add(said(0))
+	if err := j.Flush(soon(t)); err != nil { // connected
+		t.Fatal(err)
+	}
+	release := n.holding() // the write below gets no answer
+	j.Add(said(1))
+	await(t, n.waiting)
+	const more = journalBuffer + 700
+	start := time.Now()
+	for i := range more {
+		j.Add(said(2 + i))
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("adding took %v", took)
+	}
+	if got := j.Dropped(); got != 700 {
+		t.Errorf("%d dropped, want 700", got)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := j.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nothing was written, and the flush says %v", err)
+	}
+	release()
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	// The one that was on its way may have come twice: its answer was late.
+	equalIDs(t, slices.Compact(idsIn(t, quick, ns)), append([]string{"n0", "n1"}, numbered(702, 2+more)...))
+}
+
+// What is on its way is not written because younger ones were dropped.
+func TestJournal_Flush_waits_for_what_flies_while_others_are_dropped(t *testing.T) {
+	t.Parallel()
+	c, n := dial(t)
+	j := openJournal(t, c, place(t, c))
+	j.Add(said(0))
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	release := n.holding()
+	defer release()
+	j.Add(said(1))
+	await(t, n.waiting)
+	flushed := make(chan error, 1)
+	go func() { flushed <- j.Flush(soon(t)) }()
+	for i := range journalBuffer + 10 {
+		j.Add(said(i))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	select {
+	case err := <-flushed:
+		t.Errorf("flushed (%v), and n1 was not written", err)
+	case <-ctx.Done():
+	}
+}
+
+// The client asks again when a reply is lost, which may write an event twice and
+// never loses one. If the second is lost as well the journal does.
+func TestJournal_lost_reply(t *testing.T) {
+	t.Parallel()
+	c, n := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	for i, lost := range []int{1, 2} {
+		n.losing("xadd", lost)
+		j.Add(said(i))
+		if err := j.Flush(soon(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := idsIn(t, c, ns)
+	equalIDs(t, slices.Compact(slices.Clone(ids)), []string{"n0", "n1"})
+	if len(ids) != 5 {
+		t.Errorf("want each as often as it was written, got %q", ids)
+	}
+}
+
+func TestJournal_Close(t *testing.T) {
+	t.Parallel()
+	c, n := dial(t)
+	quick, _ := dial(t)
+	ns := place(t, quick)
+	j := NewJournal(c, ns, 0)
+	for i := range 2000 {
+		j.Add(said(i))
+	}
+	if err := j.Close(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	equalIDs(t, idsIn(t, quick, ns), numbered(0, 2000))
+	if err := j.Close(soon(t)); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	j.Add(said(2000)) // into the void
+	if err := j.Flush(soon(t)); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("flushed when it was closed: %v", err)
+	}
+
+	j = NewJournal(c, ns, 0)
+	n.blackhole(true)
+	j.Add(said(0))
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if err := j.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > 2*commandTime {
+		t.Errorf("Redis is away: got %v after %v", err, time.Since(start))
+	}
+}
+
+func TestJournal_is_capped(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	j.length = 1000
+	for i := range 5000 {
+		j.Add(said(i))
+	}
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	ids := idsIn(t, c, ns)
+	// It is cut by whole nodes of a hundred.
+	if n := len(ids); n < 1000 || n > 1200 {
+		t.Errorf("it keeps %d events, want about 1000", n)
+	}
+	equalIDs(t, ids, numbered(5000-len(ids), 5000))
+}
+
+func TestJournal_pages(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	const all = 2*journalPage + 500
+	for i := range all {
+		e := said(i)
+		if i%100 == 7 {
+			e.ID = "mine"
+		}
+		j.Add(e)
+	}
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := ReadJournal(soon(t), c, ns, "", all+1)
+	if err != nil || len(whole) != all {
+		t.Fatalf("%d of %d, %v", len(whole), all, err)
+	}
+	for _, limit := range []int{1, journalPage - 1, journalPage, journalPage + 1, all, all + 1} {
+		n := min(limit, all)
+		first, err := ReadJournal(soon(t), c, ns, "", limit)
+		if err != nil || len(first) != n || first[n-1].Cursor != whole[n-1].Cursor {
+			t.Errorf("the first %d: got %d, %v", limit, len(first), err)
+		}
+		last, err := LatestJournal(soon(t), c, ns, limit)
+		if err != nil || len(last) != n || last[0].Cursor != whole[all-n].Cursor || last[n-1].Cursor != whole[all-1].Cursor {
+			t.Errorf("the last %d: got %d, %v", limit, len(last), err)
+		}
+	}
+	mine, err := LatestOf(soon(t), c, ns, "mine", 1000)
+	if err != nil || len(mine) != all/100 || slices.ContainsFunc(mine, func(e Entry) bool { return e.ID != "mine" }) {
+		t.Errorf("got %d of %d, %v", len(mine), all/100, err)
+	}
+	three, err := LatestOf(soon(t), c, ns, "mine", 3)
+	if err != nil || len(three) != 3 || three[0] != mine[len(mine)-3] {
+		t.Errorf("the last three: %d, %v", len(three), err)
+	}
+	rest, err := ReadJournal(soon(t), c, ns, whole[all-3].Cursor, 10)
+	if err != nil || len(rest) != 2 {
+		t.Errorf("after a cursor: got %d, %v", len(rest), err)
+	}
+	at, _ := time.ParseDuration(strings.Split(whole[100].Cursor, "-")[0] + "ms")
+	since, err := ReadJournal(soon(t), c, ns, CursorAt(time.UnixMilli(at.Milliseconds())), all)
+	ms := strings.Split(whole[100].Cursor, "-")[0] + "-"
+	if err != nil || len(since) == 0 || !strings.HasPrefix(since[0].Cursor, ms) {
+		t.Errorf("since %s: got %d, %v", ms, len(since), err)
+	}
+	if i := slices.IndexFunc(whole, func(e Entry) bool { return strings.HasPrefix(e.Cursor, ms) }); all-i != len(since) {
+		t.Errorf("since %s: got %d, want %d", ms, len(since), all-i)
+	}
+}
+
+func TestAwaitJournal(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	if got, err := AwaitJournal(soon(t), c, ns, "", 10); len(got) != 0 || err != nil {
+		t.Errorf("of nothing: %v, %v", got, err)
+	}
+	j := openJournal(t, c, ns)
+	found := make(chan []Entry, 1)
+	go func() {
+		for {
+			got, err := AwaitJournal(soon(t), c, ns, "", 10)
+			if err != nil {
+				t.Error(err)
+			}
+			if len(got) > 0 || err != nil {
+				found <- got
+				return
+			}
+		}
+	}()
+	j.Add(said(0))
+	got := <-found
+	if len(got) != 1 || got[0].ID != "n0" {
+		t.Fatalf("got %v", got)
+	}
+	// What somebody else has written there is shown, and stops nobody.
+	if err := c.XAdd(soon(t), &redis.XAddArgs{Stream: journalKey(ns), Values: []any{"event", "no JSON"}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := AwaitJournal(soon(t), c, ns, got[0].Cursor, 10)
+	if err != nil || len(got) != 1 || got[0].Kind != event.Log || got[0].Line != "no JSON" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestParseSince(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_000_000)
+	for since, want := range map[string]string{
+		"":                          "",
+		"0s":                        "999999-18446744073709551615",
+		"10s":                       "989999-18446744073709551615",
+		"999999h":                   "0-18446744073709551615",
+		"1970-01-01T00:00:01Z":      "999-18446744073709551615",
+		"1970-01-01T01:00:01+01:00": "999-18446744073709551615",
+		"17-3":                      "17-3",
+		"17-18446744073709551615":   "17-18446744073709551615",
+	} {
+		if got, err := ParseSince(since, now); got != want || err != nil {
+			t.Errorf("%q: got %q, %v, want %q", since, got, err, want)
+		}
+	}
+	for _, since := range []string{"-5m", "yesterday", "5", "17-", "-3", "17-18446744073709551616", "1-2-3", "+1-2"} {
+		if got, err := ParseSince(since, now); err == nil || !strings.Contains(err.Error(), "5m") {
+			t.Errorf("%q: want an error that says what is wanted, got %q, %v", since, got, err)
+		}
+	}
+}
