@@ -80,18 +80,25 @@ func TestExamples_run(t *testing.T) {
 		case args[0] == "servers":
 			// TestServers does what they say.
 			continue
-		case args[0] == "provider":
+		case slices.Contains(args, "-w"), slices.Contains(args, "-f"):
+			// With nothing to show there is no line by which to know that they look.
+			continue
+		case args[0] == "provider", args[0] == "api":
 			args = append(args, "--listen", "127.0.0.1:0") // the port of the Example may be taken
+		}
+		want := 0
+		if strings.HasPrefix(line, "notifylab dlq show") {
+			want = exitFinding // there are none
 		}
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			r := cornerAt(t, shared.amqp, shared.redis).start(args...)
-			if slices.Contains([]string{"worker", "supervise", "provider"}, args[0]) && !slices.Contains(args, "--help") {
+			if slices.Contains([]string{"worker", "supervise", "provider", "api"}, args[0]) && !slices.Contains(args, "--help") {
 				r.await("first line", func() bool { return len(r.lines())+len(r.errors()) > 0 })
 				r.signal(syscall.SIGINT)
 			}
-			r.wantStatus(0)
-			if len(having(r.errors(), "notifylab:")) > 0 {
+			r.wantStatus(want)
+			if want == 0 && len(having(r.errors(), "notifylab:")) > 0 {
 				t.Error(r.all())
 			}
 		})

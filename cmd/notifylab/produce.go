@@ -88,7 +88,7 @@ the send), bad-token (user 999, push: refused each time).`,
 	f.Var(newChoice(&p.mode, "default", "default", "crash", "crash-claim", "bad-token"), "mode", "default, crash, crash-claim or bad-token")
 	f.StringVar(&p.crashAt, "crash-at", "", "arm a crash point in the worker: POINT[,stop][,always]")
 	f.StringVar(&p.user, "user", "", "for whom (default: the mode's)")
-	f.StringVar(&p.text, "text", "your pass expires soon", "what the person reads")
+	f.StringVar(&p.text, "text", defaultText, "what the person reads")
 	f.StringArrayVar(&p.channels, "channel", nil, "on which channel; may be repeated (default: the mode's)")
 	f.StringVar(&p.id, "id", "", "the notification's id (default: a new one); with --count a number is put behind it")
 	f.IntVar(&p.count, "count", 1, "how many events")
@@ -187,6 +187,9 @@ type tally struct {
 // fewMessages is up to how many are printed one by one.
 const fewMessages = 100
 
+// defaultText is what a person reads if nobody says what.
+const defaultText = "your pass expires soon"
+
 func (a *app) produce(ctx context.Context, b batch, p produceFlags) error {
 	ctx, cancel, done := a.signals(ctx)
 	defer done()
@@ -200,9 +203,11 @@ func (a *app) produce(ctx context.Context, b batch, p produceFlags) error {
 	if p.declare {
 		declaring, cancel := context.WithTimeout(ctx, p.publishTimeout)
 		defer cancel()
-		if err := conn.Declare(declaring, broker.Topology{Names: names, Channels: b.channels, Type: broker.QueueType(p.queueType)}); err != nil {
+		t := broker.Topology{Names: names, Channels: b.channels, Type: broker.QueueType(p.queueType)}
+		if err := conn.Declare(declaring, t); err != nil {
 			return because(ctx, unavailableError{err})
 		}
+		defer a.noteQueues(t)()
 	}
 	publisher, err := conn.Publisher(context.WithoutCancel(ctx), window)
 	if err != nil {

@@ -33,6 +33,7 @@ func run(args []string, p process) int {
 const (
 	groupLearn = "learn"
 	groupRun   = "run"
+	groupLook  = "look"
 	groupSetUp = "setup"
 )
 
@@ -61,6 +62,7 @@ Begin with:  notifylab scenario crash-claim`,
 	root.AddGroup(
 		&cobra.Group{ID: groupLearn, Title: "Learn:"},
 		&cobra.Group{ID: groupRun, Title: "Run by hand:"},
+		&cobra.Group{ID: groupLook, Title: "Look, and change:"},
 		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
 	)
 	f := root.PersistentFlags()
@@ -74,7 +76,10 @@ Begin with:  notifylab scenario crash-claim`,
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 
-	root.AddCommand(a.scenarioCommand(), a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.serversCommand())
+	root.AddCommand(a.scenarioCommand(),
+		a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.apiCommand(),
+		a.settingsCommand(), a.queuesCommand(), a.recordsCommand(), a.dlqCommand(), a.eventsCommand(), a.resetCommand(),
+		a.serversCommand(), a.doctorCommand(), a.healthcheckCommand())
 	root.SetHelpCommand(a.helpCommand())
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.InitDefaultCompletionCmd()

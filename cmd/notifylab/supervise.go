@@ -14,6 +14,7 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/supervise"
 )
@@ -22,6 +23,8 @@ type superviseFlags struct {
 	maxRestarts    int
 	grace          time.Duration
 	connectTimeout time.Duration
+	metricsListen  string
+	worker         workerFlags // as the workers will read theirs
 }
 
 func (a *app) superviseCommand() *cobra.Command {
@@ -47,7 +50,7 @@ What follows -- goes to every worker; see notifylab worker --help.`,
 			if err != nil {
 				return err
 			}
-			if err := checkWorkerFlags(flags); err != nil {
+			if s.worker, err = parseWorkerFlags(flags); err != nil {
 				return err
 			}
 			switch {
@@ -67,6 +70,7 @@ What follows -- goes to every worker; see notifylab worker --help.`,
 	f.IntVar(&s.maxRestarts, "max-restarts", 0, "give a worker up after that many restarts in a row; 0: never")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "how long a worker may take to stop before it is killed")
 	f.DurationVar(&s.connectTimeout, "connect-timeout", 30*time.Second, "how long to wait for servers that do not answer at the start")
+	f.StringVar(&s.metricsListen, "metrics-listen", "", "offer /metrics, /healthz and /readyz of all workers at this address")
 	return cmd
 }
 
@@ -98,32 +102,41 @@ func parsePlan(args []string) ([]crew, error) {
 	return plan, nil
 }
 
-// checkWorkerFlags finds usage errors before any worker is started with them.
-func checkWorkerFlags(flags []string) error {
+// parseWorkerFlags finds usage errors before any worker is started with them.
+func parseWorkerFlags(flags []string) (workerFlags, error) {
 	var w workerFlags
 	cmd := &cobra.Command{Use: "worker"}
 	w.register(cmd.Flags())
 	if err := cmd.ParseFlags(flags); err != nil {
-		return usagef("worker flags: %w", suggestFlag(cmd, err))
+		return w, usagef("worker flags: %w", suggestFlag(cmd, err))
 	}
 	if rest := cmd.Flags().Args(); len(rest) > 0 {
-		return usagef("worker flags: %q is none", rest[0])
+		return w, usagef("worker flags: %q is none", rest[0])
 	}
-	return w.check()
+	return w, w.check()
 }
 
 func (a *app) supervise(ctx context.Context, plan []crew, flags []string, s superviseFlags) error {
 	ctx, cancel, done := a.signals(ctx)
 	defer done()
 	out := a.printer(cancel)
-	if err := a.awaitServers(ctx, s.connectTimeout, plan, flags); err != nil {
+	if err := a.awaitServers(ctx, s.connectTimeout, plan, s.worker); err != nil {
 		return stopped(because(ctx, err))
 	}
 	policy := supervise.DefaultPolicy()
 	policy.MaxRestarts, policy.Grace = s.maxRestarts, s.grace
+	workers := 0
+	for _, c := range plan {
+		workers += c.n
+	}
+	sink, closeSink, err := a.superviseSink(out, s, workers)
+	if err != nil {
+		return err
+	}
+	defer closeSink()
 	sup := supervise.New(supervise.Config{
 		Policy:   policy,
-		Sink:     out.event,
+		Sink:     sink,
 		Settled:  func(e event.Event) bool { return e.Kind == event.Acked },
 		Hopeless: func(status int) bool { return status == exitUsage },
 	})
@@ -153,11 +166,7 @@ func (a *app) supervise(ctx context.Context, plan []crew, flags []string, s supe
 // awaitServers waits for the servers that the workers need, so that a whole crew
 // says it once, and makes sure of their queues: a worker that finds one with other
 // arguments ends, and would only end so again.
-func (a *app) awaitServers(ctx context.Context, wait time.Duration, plan []crew, flags []string) error {
-	var w workerFlags
-	cmd := &cobra.Command{}
-	w.register(cmd.Flags())
-	_ = cmd.ParseFlags(flags) // was checked
+func (a *app) awaitServers(ctx context.Context, wait time.Duration, plan []crew, w workerFlags) error {
 	topology := w.topology(broker.Names{Namespace: a.ns()})
 	for _, c := range plan {
 		topology.Channels = append(topology.Channels, c.channel)
@@ -187,4 +196,36 @@ func (a *app) awaitServers(ctx context.Context, wait time.Duration, plan []crew,
 	}
 	defer client.Close()
 	return patiently(ctx, a.stderr, wait, func(ctx context.Context) error { return idem.Ping(ctx, client, a.redisURL) })
+}
+
+// superviseSink is where all events go: they are printed, counted for whoever asks,
+// and the supervisor's own are journalled as its workers journal theirs.
+func (a *app) superviseSink(out *printer, s superviseFlags, workers int) (func(event.Event), func(), error) {
+	sink := out.event
+	closeJournal := func() {}
+	if w := s.worker; w.needsRedis() && w.journal == "on" {
+		client, err := idem.Dial(a.redisURL, 2)
+		if err != nil {
+			return nil, nil, err
+		}
+		journal := lab.NewJournal(client, a.ns(), w.keyExpires)
+		sink = func(e event.Event) {
+			out.event(e)
+			if e.Source == supervise.Source {
+				journal.Add(e)
+			}
+		}
+		closeJournal = func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = journal.Close(ctx)
+			client.Close()
+		}
+	}
+	closeMetrics, err := a.offerMetricsOf(workers, s.metricsListen, &sink)
+	if err != nil {
+		closeJournal()
+		return nil, nil, err
+	}
+	return sink, func() { closeMetrics(); closeJournal() }, nil
 }

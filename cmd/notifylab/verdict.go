@@ -128,6 +128,17 @@ func (r *runner) summary() {
 	}
 }
 
+// byCurl is the same by the api, as the lessons have it.
+func byCurl(s scenario.Scenario) string {
+	const header = "-H 'Content-Type: application/json'"
+	text := ""
+	if !s.Any {
+		text = fmt.Sprintf("  curl -s -X PUT localhost:3100/api/lab/flags %s -d '{\"idempotency\":%t,\"claimLease\":%t}'\n",
+			header, s.Settings.Idempotency, s.Settings.ClaimLease)
+	}
+	return text + fmt.Sprintf("  curl -s -X POST localhost:3100/api/notify %s -d '{\"mode\":%q}'\n", header, s.Mode)
+}
+
 // lesson is a scenario's --help.
 func lesson(s scenario.Scenario) string {
 	var b strings.Builder
@@ -141,6 +152,7 @@ func lesson(s scenario.Scenario) string {
 	if s.ByHand != "" {
 		fmt.Fprintf(&b, "\nBy hand\n%s\n", s.ByHand)
 	}
+	fmt.Fprintf(&b, "\nBy curl (while notifylab api and notifylab supervise run)\n%s", byCurl(s))
 	if s.Next != "" {
 		fmt.Fprintf(&b, "\nNext: notifylab scenario %s", s.Next)
 	}

@@ -22,13 +22,20 @@ func (w *workerFlags) topology(names broker.Names, channels ...notify.Channel) b
 
 // sessions returns what opens the worker's sessions: the first one patiently, and
 // its failure is final; later ones once.
-func (a *app) sessions(c notify.Channel, w workerFlags, names broker.Names) func(context.Context) (worker.Session, error) {
+func (a *app) sessions(c notify.Channel, w workerFlags, names broker.Names, opened func(context.Context, *broker.Session, broker.Topology)) func(context.Context) (worker.Session, error) {
 	cfg := broker.SessionConfig{
 		Config:  a.broker(string(c)+" worker", w.heartbeat, min(w.connectTimeout, 5*time.Second)),
 		Declare: w.declare, Prefetch: w.prefetch, PublishTimeout: w.publishTimeout,
 		Topology: w.topology(names, c),
 	}
-	open := func(ctx context.Context) (worker.Session, error) { return broker.Open(ctx, cfg) }
+	open := func(ctx context.Context) (worker.Session, error) {
+		s, err := broker.Open(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		opened(ctx, s, cfg.Topology)
+		return s, nil
+	}
 	first := true
 	return func(ctx context.Context) (s worker.Session, err error) {
 		if !first {
@@ -45,10 +52,10 @@ func (a *app) sessions(c notify.Channel, w workerFlags, names broker.Names) func
 
 // wireRedis gives the worker its records, settings and marks. A worker with all
 // settings off by flags does without Redis if there is none.
-func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot, w workerFlags) (func(), error) {
+func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot, w workerFlags) (*chronicle, func(), error) {
 	client, err := idem.Dial(a.redisURL, w.concurrency+8)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ping := func(ctx context.Context) error { return idem.Ping(ctx, client, a.redisURL) }
 	if !w.needsRedis() {
@@ -56,24 +63,25 @@ func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot
 		if err := ping(ctx); err != nil {
 			client.Close()
 			cfg.Emit(event.Event{Time: time.Now(), Kind: event.Note, Source: cfg.Name, PID: os.Getpid(),
-				Reason: "without Redis (all settings are off): crashes of suspects are not counted, crash points do not fire. " + err.Error()})
-			return func() {}, nil
+				Reason: "without Redis (all settings are off): crashes of suspects are not counted, crash points do not fire, nothing is journalled. " + err.Error()})
+			return nil, func() {}, nil
 		}
 	} else {
 		if err := patiently(ctx, a.stderr, w.connectTimeout, ping); err != nil {
 			client.Close()
-			return nil, err
+			return nil, nil, err
 		}
 		settings := lab.NewSettings(client, a.ns())
 		if err := seed(ctx, settings); err != nil {
 			client.Close()
-			return nil, because(ctx, err)
+			return nil, nil, because(ctx, err)
 		}
 		cfg.Settings = w.override(settings.Get)
 	}
 	cfg.Records = idem.NewStore(client, a.ns(), slot, w.lease, w.retention)
 	cfg.Marks = lab.NewMarks(client, a.ns())
-	return func() { client.Close() }, nil
+	c := a.openChronicle(ctx, client, cfg, slot, w)
+	return c, func() { c.close(); client.Close() }, nil
 }
 
 // seed gives settings that nobody has set their first values, by the environment.

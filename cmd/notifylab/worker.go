@@ -112,13 +112,18 @@ func (a *app) runWorker(ctx context.Context, c notify.Channel, w workerFlags) er
 	}
 	names := broker.Names{Namespace: a.ns()}
 	cfg.Queue, cfg.DeadLetters = names.Work(c), names.DeadLetters(c)
-	cfg.Open = a.sessions(c, w, names)
 
-	closeRedis, err := a.wireRedis(ctx, &cfg, slot, w)
+	written, closeRedis, err := a.wireRedis(ctx, &cfg, slot, w)
 	if err != nil {
 		return stopped(err)
 	}
 	defer closeRedis()
+	cfg.Open = a.sessions(c, w, names, written.opened)
+	closeMetrics, err := a.offerMetrics(w.metricsListen, &cfg.Emit)
+	if err != nil {
+		return err
+	}
+	defer closeMetrics()
 	closeProvider, err := wireProvider(&cfg, w)
 	if err != nil {
 		return err

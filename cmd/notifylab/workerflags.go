@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,10 +19,10 @@ type workerFlags struct {
 	publishTimeout, connectTimeout, heartbeat time.Duration
 	grace                                     time.Duration
 	queueType                                 string
-	queueExpires                              time.Duration
+	queueExpires, keyExpires                  time.Duration
 	declare, crashPoints                      bool
-	ack, onUnknown, events                    string
-	providerURL                               string
+	ack, onUnknown, events, journal           string
+	providerURL, metricsListen                string
 	idempotency, claimLease, providerKey      string
 }
 
@@ -45,6 +46,7 @@ func (w *workerFlags) register(f *pflag.FlagSet) {
 	f.Var(newChoice(&w.ack, "late", "late", "early"), "ack", "late: after the work; early: before anything else, at most once")
 	f.Var(newChoice(&w.onUnknown, "retry", "retry", "park"), "on-unknown", "a send without an answer: retry it, or park it")
 	f.Var(newChoice(&w.events, "full", "full", "summary", "none"), "events", "which lines to print: full, summary (outcomes only) or none")
+	f.Var(newChoice(&w.journal, "on", "on", "off"), "journal", "write events to the lab's journal in Redis, too, for notifylab events: on or off")
 	f.StringVar(&w.providerURL, "provider-url", "", "POST to this URL; default: a built-in provider that accepts")
 	for _, s := range []struct {
 		value *string
@@ -52,7 +54,10 @@ func (w *workerFlags) register(f *pflag.FlagSet) {
 	}{{&w.idempotency, "idempotency"}, {&w.claimLease, "claim-lease"}, {&w.providerKey, "provider-key"}} {
 		f.Var(newSwitch(s.value), s.name, "on or off; default: as the lab's settings say, per message")
 	}
+	f.DurationVar(&w.keyExpires, "key-expires", 0, "let Redis forget the journal and notes after that long")
+	f.StringVar(&w.metricsListen, "metrics-listen", "", "offer /metrics, /healthz and /readyz at this address")
 	_ = f.MarkHidden("queue-expires")
+	_ = f.MarkHidden("key-expires")
 }
 
 func (w *workerFlags) check() error {
@@ -112,4 +117,9 @@ func moreThanZero(flags ...any) error {
 // needsRedis says whether any of the settings can be on.
 func (w *workerFlags) needsRedis() bool {
 	return w.ack != "early" && (w.idempotency != "off" || w.claimLease != "off" || w.providerKey != "off")
+}
+
+// hideAllBut hides flags that a command has and does not mean.
+func hideAllBut(names ...string) func(*pflag.Flag) {
+	return func(f *pflag.Flag) { f.Hidden = !slices.Contains(names, f.Name) }
 }

@@ -127,7 +127,7 @@ func (s *stage) start(ctx context.Context, p post) (confirmed func() error) {
 func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (*supervise.Process, error) {
 	argv := append(append([]string(nil), s.Worker(c)...),
 		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json",
-		"--provider-url", s.listening.URL(), "--prefetch", "1", "--concurrency", "1", "--queue-expires", s.expiry().String())
+		"--provider-url", s.listening.URL(), "--prefetch", "1", "--concurrency", "1", "--queue-expires", s.expiry().String(), "--key-expires", keyMemory.String())
 	from := s.history.Len()
 	p, err := s.workers.Start(supervise.Child{Name: string(c) + "-worker", Argv: append(argv, flags...), Env: s.Env})
 	if err != nil {

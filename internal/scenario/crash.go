@@ -85,7 +85,7 @@ func count(kinds []event.Kind, kind event.Kind) int {
 
 func crash() Scenario {
 	return crashAt(worker.BeforeAck, Scenario{
-		Name: "crash", Lesson: 2, Outcome: Twice, Next: "idempotency",
+		Name: "crash", Mode: "crash", Lesson: 2, Outcome: Twice, Next: "idempotency",
 		Title: "the fail moment: crash between send and ack",
 		Shows: "a crash between send and ack: redelivered, sent again",
 		Help: `RabbitMQ forgets a message when its consumer acks it, and not before: that is
@@ -104,7 +104,7 @@ What to look for
 
 func idempotency() Scenario {
 	return crashAt(worker.BeforeAck, Scenario{
-		Name: "idempotency", Lesson: 3, Outcome: Once, Next: "crash-claim",
+		Name: "idempotency", Mode: "crash", Lesson: 3, Outcome: Once, Next: "crash-claim",
 		Title:    "the fix: an idempotency record",
 		Shows:    "the same crash with a record: the redelivery is dropped",
 		Settings: event.Settings{Idempotency: true},
@@ -123,7 +123,7 @@ What to look for
 
 func crashClaim() Scenario {
 	return crashAt(worker.AfterClaim, Scenario{
-		Name: "crash-claim", Lesson: 4, Outcome: Lost, Next: "claim-lease",
+		Name: "crash-claim", Mode: "crash-claim", Lesson: 4, Outcome: Lost, Next: "claim-lease",
 		Title:    "a gap in the fix, crash before the send",
 		Shows:    "a gap in the fix: crash before the send",
 		Settings: event.Settings{Idempotency: true},
@@ -147,7 +147,7 @@ given back at a stop while its claim can't be released.`,
 
 func claimLease() Scenario {
 	return crashAt(worker.AfterClaim, Scenario{
-		Name: "claim-lease", Lesson: 5, Outcome: Once, Next: "dead-letter",
+		Name: "claim-lease", Mode: "crash-claim", Lesson: 5, Outcome: Once, Next: "dead-letter",
 		Title:    "closing the gap: a claim that knows the difference",
 		Shows:    "a lease closes it: pending is recovered, done is dropped",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},

@@ -19,6 +19,7 @@ type Scenario struct {
 	Outcome Outcome
 	Help    string // the lesson
 	ByHand  string // the same with the parts, in lines for a shell
+	Mode    string // of the event that it publishes, for produce and the api
 	Next    string // the scenario to run after it
 
 	// Settings are the lesson's own. Any says that it comes out alike under all.
