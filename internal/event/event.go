@@ -92,6 +92,10 @@ type Event struct {
 	WaitMS   int64     `json:"wait_ms,omitempty"` // until it is started again
 	Line     string    `json:"line,omitempty"`    // of a log
 	Detail   bool      `json:"detail,omitempty"`  // text shows it with -v only
+
+	Membership  // of a consumer group's member
+	*Assignment // nil if the event is about none
+	*Position   // of a record in a log; nil if the event is about none
 }
 
 // Settings are the lab's switches as a worker sees them, by their names in

@@ -50,8 +50,22 @@ func TestDecode_gives_back_every_field(t *testing.T) {
 			case reflect.Bool:
 				v.SetBool(true)
 			case reflect.Pointer:
-				v.Set(reflect.ValueOf(&event.Settings{Idempotency: true, ClaimLease: true, ProviderKey: true, Ack: "early"}))
-			case reflect.Struct: // the time, which is set
+				for _, some := range []any{
+					&event.Settings{Idempotency: true, ClaimLease: true, ProviderKey: true, Ack: "early"},
+					&event.Assignment{Members: []string{"c1"}, Partitions: []int{}},
+					&event.Position{}, // the first record of the first partition
+				} {
+					if reflect.TypeOf(some) == v.Type() {
+						v.Set(reflect.ValueOf(some))
+					}
+				}
+				if v.IsNil() {
+					t.Fatalf("this test knows no %v", v.Type())
+				}
+			case reflect.Struct: // or the time, which is set
+				if v.Type() == reflect.TypeFor[event.Membership]() {
+					v.Set(reflect.ValueOf(event.Membership{Group: "some group", Generation: 1}))
+				}
 			default:
 				t.Fatalf("this test knows no %s", v.Kind())
 			}
