@@ -68,6 +68,13 @@ func (s Scenario) Check(settings event.Settings) error {
 // errTimeout is the cause of a run that took too long.
 var errTimeout = errors.New("time is up")
 
+// overdue says whether ctx has ended or is about to: what has the same deadline, a
+// dial, can fail of it a moment before ctx says so.
+func overdue(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
 // lookLimit is how long it may take to look at everything when a run is over.
 const lookLimit = 10 * time.Second
 
@@ -83,7 +90,7 @@ func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
 	case err == nil:
 	case ctx.Err() != nil:
 		return v, context.Cause(ctx)
-	case timed.Err() != nil:
+	case overdue(timed):
 		return s.signed(inconclusive(stage.history.All(), stage.elapsed(), never{what: "the stage was not up"}.within(cfg.Timeout)), cfg), nil
 	default:
 		return v, err
