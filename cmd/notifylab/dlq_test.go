@@ -258,7 +258,7 @@ func wantOnceOrTwice(t *testing.T, got, want []string, twice int) {
 func TestDLQ_replay_in_parallel(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
-	ids := c.bury(300)
+	ids := c.bury(30) // few: the second waits five seconds for its turn, and no longer
 	one, two := c.start("dlq", "replay", "push", "--all"), c.start("dlq", "replay", "push", "--all", "-o", "json")
 	one.wantStatus(exitOK)
 	two.wantStatus(exitOK)
