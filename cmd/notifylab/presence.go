@@ -25,7 +25,7 @@ type chronicle struct {
 
 	mu       sync.Mutex
 	session  *broker.Session
-	declared *broker.Topology // to be noted; nil: it is
+	declared *broker.Topology // nil: nothing yet
 }
 
 // sayEvery is how often a worker says that it lives; what it has in hand is said as
@@ -90,7 +90,7 @@ func (c *chronicle) inHand() int {
 	return c.session.InHand()
 }
 
-// say returns whether all that is to be noted is.
+// say returns whether all is noted.
 func (c *chronicle) say(ctx context.Context, inHand int) bool {
 	ctx, cancel := context.WithTimeout(ctx, sayEvery)
 	defer cancel()
@@ -98,23 +98,12 @@ func (c *chronicle) say(ctx context.Context, inHand int) bool {
 	return c.notes.Alive(ctx, c.note) == nil && c.noteQueues(ctx)
 }
 
-// noteQueues notes what was declared, if it is not noted yet.
+// noteQueues notes what was declared: again and again, since a reset forgets it.
 func (c *chronicle) noteQueues(ctx context.Context) bool {
 	c.mu.Lock()
 	t := c.declared
 	c.mu.Unlock()
-	if t == nil {
-		return true
-	}
-	if c.notes.Declared(ctx, string(t.Type), t.QueueNames()...) != nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.declared == t {
-		c.declared = nil
-	}
-	return true
+	return t == nil || c.notes.Declared(ctx, string(t.Type), t.QueueNames()...) == nil
 }
 
 // opened hears of a new session, whose queues were declared. They are noted by the

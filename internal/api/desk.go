@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"notifylab/internal/broker"
 	"notifylab/internal/idem"
@@ -114,14 +115,21 @@ func (d Desk) Reset(ctx context.Context) (Reset, error) {
 	if err != nil {
 		return r, err
 	}
-	names := map[string]bool{}
+	all := (broker.Topology{Names: d.names(), Channels: notify.Channels()}).QueueNames()
 	for _, q := range noted {
-		names[q.Name] = true
+		all = append(all, q.Name)
 	}
-	for _, name := range (broker.Topology{Names: d.names(), Channels: notify.Channels()}).QueueNames() {
-		names[name] = true
+	// Work queues last: with its queue a live worker's session ends, and the next
+	// makes all of them again.
+	var work, others []string
+	for _, name := range all {
+		if slices.ContainsFunc(notify.Channels(), func(c notify.Channel) bool { return name == d.names().Work(c) }) {
+			work = append(work, name)
+		} else {
+			others = append(others, name)
+		}
 	}
-	for name := range names {
+	for _, name := range slices.Concat(others, work) {
 		_, _, there, err := d.Broker.Ready(ctx, name)
 		if err != nil {
 			return r, err
