@@ -15,15 +15,25 @@ import (
 type composeFile struct {
 	Name     string
 	Services map[string]composeService
+	Volumes  map[string]any
 }
 
 type composeService struct {
-	Image         string
+	Image string
+	Build struct {
+		Context    string
+		Dockerfile string `yaml:"dockerfile_inline"`
+	}
 	ContainerName string `yaml:"container_name"`
 	Hostname      string
 	User          string
 	Command       []string
+	Environment   map[string]*string
 	Ports         []string
+	Volumes       []string
+	Restart       string
+	Init          bool
+	DependsOn     map[string]struct{ Condition string } `yaml:"depends_on"`
 	Healthcheck   struct {
 		Test     []string
 		Interval string

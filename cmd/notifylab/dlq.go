@@ -30,7 +30,7 @@ func (a *app) dlqCommand() *cobra.Command {
 		Long: `The messages that were parked: refused for good or too often, malformed, a conflict,
 or what killed its worker again and again. To look changes nothing: order, number and
 bytes stay. Looks, replays and purges of a channel take turns.`,
-		Example: "  notifylab dlq list push",
+		Example: "  notifylab dlq list push\n  notifylab dlq replay push --all",
 		Args:    noSuchCommand,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -132,7 +132,7 @@ func (a *app) dlqShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show CHANNEL",
 		Short:   "Show dead letters whole, with their bodies and histories",
-		Example: "  notifylab dlq show push --id k7f3-1",
+		Example: "  notifylab dlq show push",
 		Args:    channelArg, ValidArgsFunction: completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withDesk(cmd.Context(), "notifylab dlq show", func(ctx context.Context, desk api.Desk) error {
@@ -141,10 +141,15 @@ func (a *app) dlqShowCommand() *cobra.Command {
 				for _, l := range letters {
 					showLetter(out, l)
 				}
-				if err == nil && len(letters) == 0 {
+				switch {
+				case err != nil || len(letters) > 0:
+					return deskError(err)
+				case f != (api.Filter{}):
 					return statusError{exitFinding, "no such dead letter"}
+				case !out.json:
+					out.linef("no dead letters")
 				}
-				return deskError(err)
+				return nil
 			})
 		},
 	}

@@ -110,6 +110,9 @@ func TestDLQ_list_and_show(t *testing.T) {
 	if r.text() != "no dead letters" || c.run("dlq", "list", "push", "-o", "json").text() != "" {
 		t.Error(r.all())
 	}
+	if r := c.run("dlq", "show", "push"); r.wait() != exitOK || r.text() != "no dead letters" {
+		t.Error(r.all())
+	}
 	w := c.start("worker", "push", "--backoff", "50ms", "--attempts", "2")
 	w.awaitLine("READY")
 	for _, id := range []string{"a", "b"} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -156,11 +158,19 @@ func (a *app) byRabbitmqctl(ctx context.Context) (inside, error) {
 }
 
 // askRabbitmqctl asks the one on PATH. It needs the broker's cookie, so often root.
+// Without epmd, Erlang's port mapper, no node can be reached, and rabbitmqctl would
+// start one that stays (3.10.8).
 func askRabbitmqctl(ctx context.Context, query string) (string, error) {
 	path, err := exec.LookPath("rabbitmqctl")
 	if err != nil {
 		return "", errors.New("no rabbitmqctl on PATH")
 	}
+	port := cmp.Or(os.Getenv("ERL_EPMD_PORT"), "4369")
+	epmd, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort("localhost", port))
+	if err != nil {
+		return "", errors.New("rabbitmqctl would reach no broker from here: no epmd at localhost:" + port)
+	}
+	_ = epmd.Close()
 	cmd := exec.CommandContext(ctx, path, "--silent", "eval", query)
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
@@ -203,13 +213,9 @@ func (a *app) byManagement(ctx context.Context, address string) (inside, error) 
 	if err != nil {
 		return inside{}, errors.New("--management-url does not parse")
 	}
-	if req.URL.User == nil {
-		user := amqp.User
-		if user == nil {
-			user = url.UserPassword("guest", "guest")
-		}
-		req.URL.User = user
-	}
+	user := cmp.Or(req.URL.User, amqp.User, url.UserPassword("guest", "guest"))
+	password, _ := user.Password()
+	req.SetBasicAuth(user.Username(), password)
 	res, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
 	if err != nil {
 		return inside{}, fmt.Errorf("no management API at %s", req.URL.Host)

@@ -122,11 +122,12 @@ func (a *app) offerMetricsOf(workers int, listen string, emit *func(event.Event)
 	if err != nil {
 		return nil, hinted{unavailableError{fmt.Errorf("listen on %s: %w", listen, listenReason(err))}, []string{"another address   --metrics-listen 127.0.0.1:PORT"}}
 	}
+	fmt.Fprintf(a.stderr, "metrics at http://%s/metrics (and /healthz, /readyz)\n", ln.Addr())
 	m := newMeters(workers)
 	heard := *emit
 	*emit = func(e event.Event) {
+		m.event(e) // first: whoever reads the line finds it counted
 		heard(e)
-		m.event(e)
 	}
 	s := &http.Server{Handler: m.handler(), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)

@@ -73,8 +73,6 @@ Begin with:  notifylab scenario crash-claim`,
 	f.Var(newChoice(&a.color, "auto", "auto", "always", "never"), "color", "colour: auto, always or never; auto asks NO_COLOR, FORCE_COLOR, TERM and the terminal")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "show acks and all of a scenario's notifications, too")
 	f.StringVar(&a.stateDir, "state-dir", "", "directory for locks and records of this machine (default $XDG_STATE_HOME/notifylab, else in the temporary directory)")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 
 	root.AddCommand(a.scenarioCommand(),
 		a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.apiCommand(),
@@ -84,6 +82,7 @@ Begin with:  notifylab scenario crash-claim`,
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.InitDefaultCompletionCmd()
 	a.amendCompletion(root)
+	completeChoices(root)
 	return root
 }
 

@@ -125,23 +125,9 @@ func (s *Server) publishOnce(ctx context.Context, w http.ResponseWriter, o order
 		return err
 	}
 	sum := sha256.Sum256(body)
-	begin := func() (lab.Request, error) { return keys.Begin(ctx, key, hex.EncodeToString(sum[:8]), o.ID) }
-	end := func(claim lab.Request, done bool) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-		defer cancel()
-		_ = keys.End(ctx, key, claim, done) // else it ends by itself
-	}
-	claim, err := begin()
+	claim, err := keys.Begin(ctx, key, hex.EncodeToString(sum[:8]), o.ID)
 	if err != nil {
 		return err
-	}
-	if claim.State == lab.RequestMine {
-		// Begin looks whether it was done and then takes it: the one before may have
-		// come to its end in between.
-		if again, err := begin(); err == nil && again.State == lab.RequestDone {
-			end(claim, false)
-			claim = again
-		}
 	}
 	switch claim.State {
 	case lab.RequestOther:
@@ -158,7 +144,10 @@ func (s *Server) publishOnce(ctx context.Context, w http.ResponseWriter, o order
 	}
 	o.ID = claim.ID // the first one's, if that came to no end
 	part := s.publishAll(ctx, o)
-	end(claim, part.Queued) // before the answer: who posts again at once is not told that it is busy
+	// Before the answer: who posts again at once is not told that it is busy.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	_ = keys.End(ending, key, claim, part.Queued) // else it ends by itself
 	s.tell(w, o, part)
 	return nil
 }

@@ -1,0 +1,102 @@
+package idem
+
+import (
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// startRedis starts a Redis of the test's own, to be configured and counted in, and
+// returns its address.
+func startRedis(t testing.TB, args ...string) string {
+	t.Helper()
+	for range 5 { // a free port can be taken before it is used
+		port := freePort(t)
+		cmd := exec.Command("redis-server", append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir()}, args...)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = cmd.Wait() }()
+		t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+		if answers(t, "127.0.0.1:"+port, ended) {
+			return "127.0.0.1:" + port
+		}
+	}
+	t.Fatal("no Redis of the test's own starts")
+	return ""
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+}
+
+// answers waits until a Redis answers, or has ended.
+func answers(t testing.TB, addr string, ended <-chan struct{}) bool {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer c.Close()
+	for ctx := soon(t); ; {
+		if c.Ping(ctx).Err() == nil {
+			return true
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ended:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// startCluster starts two masters that share the slots.
+func startCluster(t testing.TB) []string {
+	t.Helper()
+	var addrs []string
+	for range 2 {
+		addrs = append(addrs, startRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)))
+	}
+	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
+		c := dial(t, "redis://"+addrs[i])
+		if err := c.ClusterAddSlotsRange(soon(t), slots[0], slots[1]).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			continue
+		}
+		other := dial(t, "redis://"+addrs[1])
+		host, port, _ := net.SplitHostPort(addrs[1])
+		bus := other.ConfigGet(soon(t), "cluster-port").Val()["cluster-port"]
+		if err := c.Do(soon(t), "CLUSTER", "MEET", host, port, bus).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for ctx := soon(t); ; {
+		ready := 0
+		for _, addr := range addrs {
+			if strings.Contains(dial(t, "redis://"+addr).ClusterInfo(ctx).Val(), "cluster_state:ok") {
+				ready++
+			}
+		}
+		if ready == len(addrs) {
+			return addrs
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("the Cluster does not come up")
+		}
+	}
+}
