@@ -21,14 +21,16 @@ func readmeLines(t *testing.T) (ours, others []string) {
 	}
 	var lines []string
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		lines = append(lines, strings.Split(block[1], "\n")...)
+		for line := range strings.Lines(block[1]) {
+			line, _, _ = strings.Cut(line, "  #")
+			lines = append(lines, strings.Split(line, "; ")...)
+		}
 	}
 	for _, code := range regexp.MustCompile("`(notifylab [^`]+)`").FindAllStringSubmatch(string(text), -1) {
 		lines = append(lines, code[1])
 	}
 	for _, line := range lines {
-		line, _, _ = strings.Cut(line, "  #")
-		line, _, _ = strings.Cut(strings.TrimSpace(line), " | ")
+		line, _, _ := strings.Cut(strings.TrimSpace(line), " | ")
 		switch {
 		case line == "" || slices.Contains(ours, line) || slices.Contains(others, line) || strings.Contains(line, "NAME"):
 		case strings.HasPrefix(line, "notifylab "):
