@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 type runner struct {
 	*app
 	flags    scenarioFlags
+	many     bool // runs, one after another
 	versions versions
 	cancel   context.CancelCauseFunc
 	ends     []ended
@@ -22,6 +24,22 @@ type runner struct {
 type ended struct {
 	name    string
 	verdict scenario.Verdict
+}
+
+// judged is an end as reports have it.
+func (r *runner) judged(e ended) judged {
+	v := e.verdict
+	j := judged{suite: "scenario", name: e.name, status: v.Status, elapsedMS: v.ElapsedMS, facts: [][2]string{
+		{"settings", settingsText(&v.Settings)}, {"outcome", string(v.Outcome)}, {"namespace", v.Namespace},
+		{"seed", fmt.Sprint(v.Seed)}, {"rabbitmq", v.RabbitMQ}, {"redis", v.Redis},
+	}}
+	if v.Status != scenario.Held {
+		words, _, text := ending(newPalette(false), v)
+		var details bytes.Buffer
+		r.account(&printer{w: &details, palette: newPalette(false), ns: notify.Namespace(v.Namespace)}, v)
+		j.why, j.details = words+" "+text, details.String()
+	}
+	return j
 }
 
 func (r *runner) play(ctx context.Context, s scenario.Scenario) error {
@@ -56,7 +74,11 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		cfg.Seed = int64(rand.IntN(1000) + 1)
 	}
 	out.ns = cfg.Namespace
+	endGroup := func() {}
 	if !r.json() {
+		if r.many {
+			endGroup = r.group(out, s.Name)
+		}
 		r.header(out, s, cfg)
 		out.relative = true
 	}
@@ -70,6 +92,8 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		out.object(v)
 	} else {
 		r.verdict(out, s, v)
+		endGroup()
+		r.annotate(out, r.judged(ended{s.Name, v}))
 	}
 	if ctx.Err() != nil { // nobody reads any more
 		return v, context.Cause(ctx)
@@ -119,8 +143,8 @@ func (r *runner) expected(v scenario.Verdict) scenario.Verdict {
 
 // end returns what many runs come to: 1 if one did not hold, else 75 if one is
 // inconclusive.
-func (r *runner) end(scenarios int) error {
-	if !r.json() && (scenarios > 1 || r.flags.repeat > 1) {
+func (r *runner) end() error {
+	if !r.json() && r.many {
 		r.summary()
 	}
 	status := exitOK

@@ -26,6 +26,7 @@ type scenarioFlags struct {
 	keep                                 bool
 	timeout                              time.Duration
 	seed                                 int64
+	junit                                string
 }
 
 func (f *scenarioFlags) register(set *pflag.FlagSet) {
@@ -36,6 +37,7 @@ func (f *scenarioFlags) register(set *pflag.FlagSet) {
 	set.IntVar(&f.repeat, "repeat", 1, "run it that often; all must agree")
 	set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
 	set.DurationVar(&f.timeout, "timeout", 30*time.Second, "after that it is inconclusive")
+	set.StringVar(&f.junit, "junit", "", "write a JUnit report to this file, too")
 	set.Int64Var(&f.seed, "seed", 0, "what is left to chance in a run comes from this; 0: a new one")
 }
 
@@ -164,7 +166,7 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 // play runs scenarios on the servers there are, or on a private pair.
-func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenarioFlags) error {
+func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenarioFlags) (err error) {
 	for _, s := range scenarios {
 		if err := s.Check(f.settings(s.Settings)); err != nil {
 			if len(scenarios) > 1 {
@@ -173,6 +175,20 @@ func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenari
 			return usageError{err}
 		}
 	}
+	report, err := openJUnit(f.junit)
+	if err != nil {
+		return err
+	}
+	r := &runner{app: a, flags: f, many: len(scenarios)*f.repeat > 1}
+	defer func() { // of what was played, however it ended
+		var all []judged
+		for _, e := range r.ends {
+			all = append(all, r.judged(e))
+		}
+		if failed := report.close(all); failed != nil {
+			err = errors.Join(err, unavailableError{failed})
+		}
+	}()
 	ctx, cancel, done := a.signals(ctx)
 	defer done()
 	closeServers, err := a.findServers(ctx)
@@ -184,13 +200,13 @@ func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenari
 	if err != nil {
 		return because(ctx, unavailableError{err})
 	}
-	r := &runner{app: a, flags: f, versions: versions, cancel: cancel}
+	r.versions, r.cancel = versions, cancel
 	for _, s := range scenarios {
 		if err := r.play(ctx, s); err != nil {
 			return err
 		}
 	}
-	return r.end(len(scenarios))
+	return r.end()
 }
 
 // findServers uses the servers that answer. If none do and no address was given, it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
 )
 
@@ -110,21 +111,43 @@ func (r *runner) history(out *printer, v scenario.Verdict) {
 	}
 }
 
-// summary prints the ends of many runs.
+// account prints what was not as predicted, and how it came about.
+func (r *runner) account(out *printer, v scenario.Verdict) {
+	for _, f := range v.Findings {
+		if !f.OK {
+			out.linef("%s: want %s, got %s", escape(f.What), escape(f.Want), escape(f.Got))
+		}
+	}
+	r.history(out, v)
+}
+
+// summary prints the ends of many runs, and last what was not as predicted.
 func (r *runner) summary() {
-	p := newPalette(colours(r.color, r.stdout))
-	held := 0
-	fmt.Fprintln(r.stdout)
+	out := r.printer(r.cancel)
+	held, width := 0, 0
 	for _, e := range r.ends {
-		words, c, _ := ending(p, e.verdict)
+		width = max(width, len(e.name))
+	}
+	out.linef("")
+	for _, e := range r.ends {
+		words, c, _ := ending(out.palette, e.verdict)
 		if e.verdict.Status == scenario.Held {
 			held++
 		}
-		fmt.Fprintf(r.stdout, "  %-14s  %-8s  %s  %.1fs\n", e.name, e.verdict.Outcome, c.Sprint(pad(words, len("BUG REPRODUCED"))), float64(e.verdict.ElapsedMS)/1000)
+		out.linef("  %-*s  %-8s  %s  %.1fs", width, e.name, e.verdict.Outcome, c.Sprint(pad(words, len("BUG REPRODUCED"))), float64(e.verdict.ElapsedMS)/1000)
 	}
-	fmt.Fprintf(r.stdout, "%d of %d as predicted\n", held, len(r.ends))
+	out.linef("%d of %d as predicted", held, len(r.ends))
 	if !r.agree() {
-		fmt.Fprintln(r.stdout, "the repetitions do not agree")
+		out.linef("the repetitions do not agree")
+	}
+	for _, e := range r.ends {
+		if e.verdict.Status == scenario.Held {
+			continue
+		}
+		words, c, text := ending(out.palette, e.verdict)
+		out.linef("\n%s: %s  %s", e.name, c.Sprint(words), text)
+		out.ns = notify.Namespace(e.verdict.Namespace)
+		r.account(out, e.verdict)
 	}
 }
 
