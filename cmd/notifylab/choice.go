@@ -29,6 +29,23 @@ func (c *choice) Set(s string) error {
 	return nil
 }
 
+// choices is a flag that may be repeated, and whose values are known.
+type choices struct {
+	values  *[]string
+	kind    string // what a value is, for --help
+	allowed []string
+}
+
+func (c *choices) String() string { return strings.Join(*c.values, ", ") }
+func (c *choices) Type() string   { return c.kind }
+func (c *choices) Set(s string) error {
+	if !slices.Contains(c.allowed, s) {
+		return errors.New("there is none" + alternatives(s, c.allowed))
+	}
+	*c.values = append(*c.values, s)
+	return nil
+}
+
 // onOff is a flag that is on, off, or not given.
 type onOff struct{ value *string }
 

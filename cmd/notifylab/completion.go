@@ -13,6 +13,8 @@ func completeChoices(cmd *cobra.Command) {
 		switch v := f.Value.(type) {
 		case *choice:
 			words = v.allowed
+		case *choices:
+			words = v.allowed
 		case *onOff:
 			words = []string{"on", "off"}
 		default:

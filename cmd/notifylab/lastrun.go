@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,13 +55,16 @@ func (a *app) remember(name string, v scenario.Verdict) error {
 	return nil
 }
 
-// list prints the catalogue.
-func (a *app) list() {
+// list prints scenarios: the lessons with their numbers.
+func (a *app) list(scenarios []scenario.Scenario) {
 	out := a.printer(func(error) {})
 	runs := a.lastRuns()
 	if out.json {
-		for _, s := range scenario.Catalogue() {
-			o := map[string]any{"kind": "scenario", "name": s.Name, "lesson": s.Lesson, "shows": s.Shows, "outcome": s.Outcome}
+		for _, s := range scenarios {
+			o := map[string]any{
+				"kind": "scenario", "name": s.Name, "lesson": s.Lesson, "title": s.Title,
+				"shows": s.Shows, "outcome": s.Outcome, "tags": s.Tags,
+			}
 			if run, ok := runs[s.Name]; ok {
 				o["last_status"], o["last_time"] = run.Status, run.At
 			}
@@ -68,17 +72,23 @@ func (a *app) list() {
 		}
 		return
 	}
-	width := 0
-	for _, s := range scenario.Catalogue() {
-		width = max(width, len(s.Shows))
+	names, shows := 0, 0
+	for _, s := range scenarios {
+		names, shows = max(names, len(s.Name)), max(shows, len(s.Shows))
 	}
-	out.linef("     %-14s  %s  %-8s  last run", "scenario", pad("what it shows", width), "outcome")
-	for _, s := range scenario.Catalogue() {
-		last := "not started"
+	row := func(number, name, what, outcome, last string) {
+		out.linef("%3s  %s  %s  %-8s  %s", number, pad(name, names), pad(what, shows), outcome, last)
+	}
+	row("", "scenario", "what it shows", "outcome", "last run")
+	for _, s := range scenarios {
+		number, last := "", "not started"
+		if s.Lesson > 0 {
+			number = strconv.Itoa(s.Lesson)
+		}
 		if run, ok := runs[s.Name]; ok {
 			last = strings.ReplaceAll(string(run.Status), "_", " ") + ", " + ago(time.Since(run.At))
 		}
-		out.linef("%3d  %-14s  %s  %-8s  %s", s.Lesson, s.Name, pad(s.Shows, width), s.Outcome, last)
+		row(number, s.Name, s.Shows, string(s.Outcome), last)
 	}
 	out.linef("explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all")
 }

@@ -136,33 +136,46 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 
 func (a *app) allCommand() *cobra.Command {
 	var f scenarioFlags
+	var which selection
 	cmd := &cobra.Command{
 		Use:     "all",
 		Short:   "Play every scenario, one after another",
-		Example: "  notifylab scenario all",
+		Example: "  notifylab scenario all\n  notifylab scenario all --tag lesson --skip fan-out",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(a.ns()); err != nil {
 				return err
 			}
-			return a.play(cmd.Context(), scenario.Catalogue(), f)
+			scenarios, err := which.scenarios()
+			if err != nil {
+				return err
+			}
+			return a.play(cmd.Context(), scenarios, f)
 		},
 	}
 	f.register(cmd.Flags())
+	which.register(cmd.Flags())
 	return cmd
 }
 
 func (a *app) listCommand() *cobra.Command {
-	return &cobra.Command{
+	var which selection
+	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the scenarios: what each shows, and how it ended last",
-		Example: "  notifylab scenario list",
+		Example: "  notifylab scenario list\n  notifylab scenario list --tag parked",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.list()
+			scenarios, err := which.scenarios()
+			if err != nil {
+				return err
+			}
+			a.list(scenarios)
 			return nil
 		},
 	}
+	which.register(cmd.Flags())
+	return cmd
 }
 
 // play runs scenarios on the servers there are, or on a private pair.

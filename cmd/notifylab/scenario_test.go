@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,8 @@ func TestScenario_list(t *testing.T) {
 	before := list()
 	want := []string{`^     scenario +what it shows +outcome   last run$`}
 	for _, s := range scenario.Catalogue() {
-		want = append(want, fmt.Sprintf(`^%3d  %s +%s +%s +not started$`, s.Lesson, s.Name, regexp.QuoteMeta(s.Shows), s.Outcome))
+		number := strings.TrimPrefix(fmt.Sprint(s.Lesson), "0")
+		want = append(want, fmt.Sprintf(`^%3s  %s +%s +%s +not started$`, number, s.Name, regexp.QuoteMeta(s.Shows), s.Outcome))
 	}
 	want = append(want, `^explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all$`)
 	if len(before) != len(want) {
@@ -50,11 +52,13 @@ func TestScenario_list(t *testing.T) {
 	var names []string
 	for _, line := range r.lines() {
 		var o struct {
-			Kind, Name, Shows, Outcome string
-			Lesson                     int
-			LastStatus                 string `json:"last_status"`
+			Kind, Name, Title, Shows, Outcome string
+			Lesson                            int
+			Tags                              []string
+			LastStatus                        string `json:"last_status"`
 		}
-		if err := json.Unmarshal([]byte(line), &o); err != nil || o.Kind != "scenario" || o.Shows == "" || o.Outcome == "" || o.Lesson == 0 {
+		if err := json.Unmarshal([]byte(line), &o); err != nil || o.Kind != "scenario" || o.Title == "" || o.Shows == "" || o.Outcome == "" ||
+			(o.Lesson > 0) != slices.Contains(o.Tags, "lesson") {
 			t.Errorf("%v: %s", err, line)
 		}
 		if want := map[string]string{"crash-claim": "held", "crash": "not_held"}[o.Name]; o.LastStatus != want {
@@ -64,6 +68,45 @@ func TestScenario_list(t *testing.T) {
 	}
 	if len(names) != len(scenario.Catalogue()) {
 		t.Errorf("%v", names)
+	}
+}
+
+// Only those that are asked for are listed, and played.
+func TestScenario_selection(t *testing.T) {
+	t.Parallel()
+	var tagged, lessons []string
+	for _, s := range scenario.Catalogue() {
+		if slices.Contains(s.Tags, "kill") && s.Name != "crash" || slices.Contains(s.Tags, "parked") {
+			tagged = append(tagged, s.Name)
+		}
+		if s.Lesson > 0 && !slices.Contains(s.Tags, "kill") && s.Name != "fan-out" {
+			lessons = append(lessons, s.Name)
+		}
+	}
+	c := newCorner(t)
+	for args, want := range map[string][]string{
+		"list --tag kill --tag parked --skip crash":    tagged,
+		"list --tag lesson --skip kill --skip fan-out": lessons,
+		"all --tag lesson --skip kill --skip fan-out":  lessons,
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := cornerAt(t, c.amqp, c.redis)
+			r := c.run(append([]string{"scenario", "-o", "json"}, strings.Fields(args)...)...)
+			r.wantStatus(0)
+			var got []string
+			for _, o := range r.objects() {
+				switch o["kind"] {
+				case "scenario":
+					got = append(got, o["name"].(string))
+				case "verdict":
+					got = append(got, o["scenario"].(string))
+				}
+			}
+			if !slices.Equal(got, want) || len(want) == 0 {
+				t.Errorf("%v, want %v", got, want)
+			}
+		})
 	}
 }
 

@@ -175,7 +175,9 @@ func lesson(s scenario.Scenario) string {
 	if s.ByHand != "" {
 		fmt.Fprintf(&b, "\nBy hand\n%s\n", s.ByHand)
 	}
-	fmt.Fprintf(&b, "\nBy curl (while notifylab api and notifylab supervise run)\n%s", byCurl(s))
+	if s.Mode != "" {
+		fmt.Fprintf(&b, "\nBy curl (while notifylab api and notifylab supervise run)\n%s", byCurl(s))
+	}
 	if s.Next != "" {
 		fmt.Fprintf(&b, "\nNext: notifylab scenario %s", s.Next)
 	}

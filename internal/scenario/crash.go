@@ -86,6 +86,7 @@ func count(kinds []event.Kind, kind event.Kind) int {
 func crash() Scenario {
 	return crashAt(worker.BeforeAck, Scenario{
 		Name: "crash", Mode: "crash", Lesson: 2, Outcome: Twice, Next: "idempotency",
+		Tags:  []string{"lesson", "kill", "duplicate"},
 		Title: "the fail moment: crash between send and ack",
 		Shows: "a crash between send and ack: redelivered, sent again",
 		Help: `RabbitMQ forgets a message when its consumer acks it, and not before: that is
@@ -105,6 +106,7 @@ What to look for
 func idempotency() Scenario {
 	return crashAt(worker.BeforeAck, Scenario{
 		Name: "idempotency", Mode: "crash", Lesson: 3, Outcome: Once, Next: "crash-claim",
+		Tags:     []string{"lesson", "kill", "duplicate"},
 		Title:    "the fix: an idempotency record",
 		Shows:    "the same crash with a record: the redelivery is dropped",
 		Settings: event.Settings{Idempotency: true},
@@ -124,6 +126,7 @@ What to look for
 func crashClaim() Scenario {
 	return crashAt(worker.AfterClaim, Scenario{
 		Name: "crash-claim", Mode: "crash-claim", Lesson: 4, Outcome: Lost, Next: "claim-lease",
+		Tags:     []string{"lesson", "kill"},
 		Title:    "a gap in the fix, crash before the send",
 		Shows:    "a gap in the fix: crash before the send",
 		Settings: event.Settings{Idempotency: true},
@@ -148,6 +151,7 @@ given back at a stop while its claim can't be released.`,
 func claimLease() Scenario {
 	return crashAt(worker.AfterClaim, Scenario{
 		Name: "claim-lease", Mode: "crash-claim", Lesson: 5, Outcome: Once, Next: "dead-letter",
+		Tags:     []string{"lesson", "kill"},
 		Title:    "closing the gap: a claim that knows the difference",
 		Shows:    "a lease closes it: pending is recovered, done is dropped",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},

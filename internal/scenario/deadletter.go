@@ -13,6 +13,7 @@ import (
 func deadLetter() Scenario {
 	return Scenario{
 		Name: "dead-letter", Mode: "bad-token", Lesson: 6, Outcome: Parked, Any: true,
+		Tags:  []string{"lesson", "parked"},
 		Title: "retries, back-off, and the dead letters",
 		Shows: "refused three times, then parked; nothing waits behind it",
 		Help: `User 999's device token is no good: the provider refuses it each time. The worker puts

@@ -16,6 +16,7 @@ const slowness = 2 * time.Second
 func fanOut() Scenario {
 	return Scenario{
 		Name: "fan-out", Mode: "default", Lesson: 1, Outcome: Once, Next: "crash", Any: true,
+		Tags:  []string{"lesson", "slow"},
 		Title: "one event, two channels",
 		Shows: "one event, two channels; a dead one blocks nobody",
 		Help: `The producer publishes one event as one durable message per channel queue: notify.push

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"notifylab/internal/event"
@@ -17,10 +18,11 @@ type Scenario struct {
 	Title   string // what it is, in a few words
 	Shows   string // one line for the list
 	Outcome Outcome
-	Help    string // the lesson
-	ByHand  string // the same with the parts, in lines for a shell
-	Mode    string // of the event that it publishes, for produce and the api
-	Next    string // the scenario to run after it
+	Help    string   // the lesson
+	ByHand  string   // the same with the parts, in lines for a shell
+	Mode    string   // of the event that it publishes, for produce and the api
+	Next    string   // the scenario to run after it
+	Tags    []string // what it is about, to choose it by
 
 	// Settings are the lesson's own. Any says that it comes out alike under all.
 	Settings event.Settings
@@ -43,9 +45,23 @@ type cast struct {
 	all      []notify.Notification // these two among them
 }
 
-// Catalogue returns every scenario, in the order in which they are to be run.
+// Catalogue returns every scenario, in the order in which they are to be run: the
+// lessons, then those that go on from there.
 func Catalogue() []Scenario {
 	return []Scenario{fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter()}
+}
+
+// Tags returns every tag that a scenario has, in the catalogue's order.
+func Tags() []string {
+	var all []string
+	for _, s := range Catalogue() {
+		for _, tag := range s.Tags {
+			if !slices.Contains(all, tag) {
+				all = append(all, tag)
+			}
+		}
+	}
+	return all
 }
 
 // Lessons is how many of them are numbered.
