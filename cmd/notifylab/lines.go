@@ -72,7 +72,11 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 		if e.Attempt > 0 {
 			attempts = " after " + count(e.Attempt, "attempt")
 		}
-		return p.magenta, "DEAD-LETTER", fmt.Sprintf(" notif:%s -> %s%s: %s", escape(e.ID), queue, attempts, reason), true
+		whose := " notif:" + escape(e.ID)
+		if e.ID == "" { // it can't be read
+			whose = ""
+		}
+		return p.magenta, "DEAD-LETTER", fmt.Sprintf("%s -> %s%s: %s", whose, queue, attempts, reason), true
 	case event.CopyWaiting:
 		return p.yellow, "COPY WAITING", fmt.Sprintf("%s: %s: %s", about, queue, reason), true
 	case event.Acked:
@@ -83,6 +87,8 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 		return p.dim, "GIVEN BACK", fmt.Sprintf(" %d to %s", e.Messages, queue), true
 	case event.Ready:
 		return p.dim, "READY", fmt.Sprintf(" on %s (%s)", queue, settingsText(e.Settings)), true
+	case event.Draining:
+		return p.dim, "DRAINING", fmt.Sprintf(" %s: begins nothing more, finishes what is in hand", escape(e.Channel)), true
 	case event.Crash:
 		return p.red, "CRASH", fmt.Sprintf(" — worker dying %s (notif:%s)", where(e.Point), escape(e.ID)), true
 	case event.Stopped:

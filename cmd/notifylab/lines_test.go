@@ -49,6 +49,8 @@ func TestLine(t *testing.T) {
 		{of(event.Retry, event.Event{Attempt: 2, Attempts: 3, BackoffMS: 1000, Reason: "400 bad token"}), `RETRY 2/3 (1s backoff) push notif:k7f3-1: 400 bad token`},
 		{of(event.DeadLetter, event.Event{Queue: "k7f3.push.dlq", Attempt: 3, Reason: "400 bad token"}), `DEAD-LETTER notif:k7f3-1 -> push.dlq after 3 attempts: 400 bad token`},
 		{of(event.DeadLetter, event.Event{Queue: "push.dlq", Attempt: 1, Reason: "410"}), `DEAD-LETTER notif:k7f3-1 -> push.dlq after 1 attempt: 410`},
+		{event.Event{Kind: event.DeadLetter, Channel: "push", Queue: "push.dlq", Reason: "malformed: the body is empty"}, `DEAD-LETTER -> push.dlq: malformed: the body is empty`},
+		{event.Event{Kind: event.Draining, Channel: "push"}, `DRAINING push: begins nothing more, finishes what is in hand`},
 		{of(event.DeadLetter, event.Event{Queue: "push.dlq", Reason: "malformed, the body is empty"}), `DEAD-LETTER notif:k7f3-1 -> push.dlq: malformed, the body is empty`},
 		{of(event.CopyWaiting, event.Event{Queue: "push.dlq", Reason: "refused by the broker"}), `COPY WAITING push notif:k7f3-1: push.dlq: refused by the broker`},
 		{of(event.Acked, event.Event{}), `ACKED push notif:k7f3-1`},

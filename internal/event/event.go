@@ -37,6 +37,7 @@ const (
 // Of processes and servers.
 const (
 	Ready       Kind = "ready"       // a worker consumes
+	Draining    Kind = "draining"    // a worker was told to stop, and finishes what is in hand
 	Crash       Kind = "crash"       // a worker is about to kill itself
 	Stopped     Kind = "stopped"     // a worker is about to stop itself
 	Woke        Kind = "woke"        // it goes on

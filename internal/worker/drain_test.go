@@ -47,6 +47,7 @@ func TestDrain(t *testing.T) {
 			r.publishAll(messages...)
 			r.awaitHeld("n-0")
 			w.cancel()
+			r.await("draining", func(e event.Event) bool { return e.Kind == event.Draining })
 			r.provider.SetFaults(provider.Faults{})
 			w.stop()
 			r.tells("n-0", story)

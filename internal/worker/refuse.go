@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"notifylab/internal/event"
@@ -49,7 +50,7 @@ func (h *handling) park(ctx context.Context, reason, detail string) ending {
 
 func (h *handling) parkAfter(ctx context.Context, attempts int, reason, detail string) ending {
 	f := h.failure(attempts, reason, detail)
-	if reason != "refused" && reason != "unknown" {
+	if reason != "refused" && reason != "unknown" && !strings.HasPrefix(detail, reason) {
 		detail = reason + ", " + detail
 	}
 	return h.copyThenAck(ctx, event.Event{Kind: event.DeadLetter, Queue: h.DeadLetters, Attempt: attempts, Reason: detail},

@@ -168,6 +168,9 @@ func (sh *shift) drain() {
 		for range sh.s.Deliveries() { // what arrived before the broker heard of it
 		}
 	}
+	if len(sh.gate) > 0 {
+		sh.say(event.Event{Kind: event.Draining})
+	}
 	sh.all.Wait()
 }
 
