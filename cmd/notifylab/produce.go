@@ -38,6 +38,7 @@ const window = 4000 // messages in flight
 
 type produceFlags struct {
 	mode, crashAt, user, text, id string
+	body                          string
 	channels                      []string
 	count                         int
 	rate                          string
@@ -45,7 +46,7 @@ type produceFlags struct {
 	connectTimeout                time.Duration
 	queueType                     string
 	declare                       bool
-	userGiven, idGiven            bool
+	userGiven, idGiven, bodyGiven bool
 }
 
 // batch is what produce is to publish.
@@ -55,6 +56,7 @@ type batch struct {
 	crash    string
 	count    int
 	every    time.Duration // between events; 0: as fast as it goes
+	body     []byte        // what is published in place of the notification; nil: the notification
 }
 
 func (a *app) produceCommand() *cobra.Command {
@@ -76,7 +78,8 @@ the send), bad-token (user 999, push: refused each time).`,
   notifylab produce --count 1000 --rate 500/s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p.userGiven, p.idGiven = cmd.Flags().Changed("user"), cmd.Flags().Changed("id")
+			given := cmd.Flags().Changed
+			p.userGiven, p.idGiven, p.bodyGiven = given("user"), given("id"), given("body")
 			b, err := p.batch()
 			if err != nil {
 				return err
@@ -91,6 +94,7 @@ the send), bad-token (user 999, push: refused each time).`,
 	f.StringVar(&p.text, "text", defaultText, "what the person reads")
 	f.StringArrayVar(&p.channels, "channel", nil, "on which channel; may be repeated (default: the mode's)")
 	f.StringVar(&p.id, "id", "", "the notification's id (default: a new one); with --count a number is put behind it")
+	f.StringVar(&p.body, "body", "", "publish these bytes in place of a notification, such as what no worker can read")
 	f.IntVar(&p.count, "count", 1, "how many events")
 	f.StringVar(&p.rate, "rate", "", "how many events a second: 500/s (default: as fast as the broker confirms)")
 	f.DurationVar(&p.publishTimeout, "publish-timeout", 5*time.Second, "how long a confirm may take")
@@ -150,6 +154,9 @@ func (p produceFlags) batch() (batch, error) {
 	if p.userGiven {
 		b.User = p.user
 	}
+	if p.bodyGiven {
+		b.body = []byte(p.body)
+	}
 	check := b.Notification
 	if !p.idGiven {
 		check.ID = xid.New().String()
@@ -170,6 +177,15 @@ func (b batch) nth(n int) notify.Notification {
 		m.ID = xid.New().String()
 	case b.count > 1:
 		m.ID = fmt.Sprintf("%s-%d", m.ID, n)
+	}
+	return m
+}
+
+// message returns n as the message for channel c.
+func (b batch) message(names broker.Names, c notify.Channel, n notify.Notification) broker.Message {
+	m := broker.NewMessage(names, c, n, b.crash)
+	if b.body != nil {
+		m.Body = b.body
 	}
 	return m
 }

@@ -59,7 +59,7 @@ func (p *production) publish(ctx context.Context) {
 		var err error
 		for _, c := range p.channels {
 			var r *broker.Receipt
-			if r, err = p.publisher.Start(starting, broker.NewMessage(p.names, c, f.n, p.crash)); err != nil {
+			if r, err = p.publisher.Start(starting, p.message(p.names, c, f.n)); err != nil {
 				break
 			}
 			f.receipts = append(f.receipts, r)
