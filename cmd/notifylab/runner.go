@@ -66,6 +66,7 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 	cfg := scenario.Config{
 		AMQPURL: r.amqpURL, RedisURL: r.redisURL,
 		Worker:    func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
+		Program:   []string{self()},
 		Env:       r.childEnv(),
 		Namespace: r.runNamespace(), Settings: r.flags.settings(s.Settings), Seed: r.flags.seed,
 		Keep: r.flags.keep, Timeout: r.flags.timeout, Emit: out.event,

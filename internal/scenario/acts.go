@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"time"
 
 	"notifylab/internal/broker"
@@ -36,8 +37,23 @@ func (s *stage) behind(n int, user string) notify.Notification {
 	m := s.notification(n, user, "the one behind it")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quiet[m.ID] = true
+	s.quiet[m.ID] = event.Sent
 	return m
+}
+
+// crowd makes so many notifications, from the first-th on, for users of their own.
+// They are too many to be shown.
+func (s *stage) crowd(first, number int, text string) []notify.Notification {
+	var all []notify.Notification
+	for n := first; n < first+number; n++ {
+		all = append(all, s.notification(n, strconv.Itoa(100+n), text))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range all {
+		s.quiet[m.ID] = ""
+	}
+	return all
 }
 
 // text is what the victim's person reads: one of a few, by the seed, so that two
@@ -101,21 +117,32 @@ func (s *stage) publish(ctx context.Context, posts ...post) error {
 // start puts a message in flight. What it returns must be called: it waits for the
 // confirm, and lets the worker's own words about the message pass after it.
 func (s *stage) start(ctx context.Context, p post) (confirmed func() error) {
+	return s.startMessage(ctx, p, broker.NewMessage(s.topology.Names, p.channel, p.Notification, string(p.crash)))
+}
+
+// startMessage is start for a message of any form, whatever post it is to be taken
+// for.
+func (s *stage) startMessage(ctx context.Context, p post, m broker.Message) (confirmed func() error) {
 	queued := s.queue(Subject{p.ID, string(p.channel)})
-	r, err := s.publisher.Start(ctx, broker.NewMessage(s.topology.Names, p.channel, p.Notification, string(p.crash)))
+	r, err := s.publisher.Start(ctx, m)
+	told := event.Event{
+		Kind: event.Queued, Source: "producer", PID: os.Getpid(),
+		ID: p.ID, Channel: string(p.channel), User: p.User, Queue: m.Queue,
+	}
 	return func() error {
 		defer close(queued)
 		fate := broker.Unknown
 		if err == nil {
 			fate, err = r.Wait(ctx)
 		}
+		told.Time = time.Now()
 		switch {
 		case fate == broker.Confirmed:
-			s.emit(event.Event{
-				Time: time.Now(), Kind: event.Queued, Source: "producer", PID: os.Getpid(),
-				ID: p.ID, Channel: string(p.channel), User: p.User, Queue: s.topology.Work(p.channel),
-			})
+			s.emit(told)
 			return nil
+		case fate == broker.Returned:
+			told.Kind, err = event.Returned, notify.ErrReturned
+			s.emit(told)
 		case ctx.Err() != nil:
 			return never{what: fmt.Sprintf("%s was not confirmed on %s", p.ID, p.channel), err: context.Cause(ctx)}
 		}
@@ -164,9 +191,47 @@ func (s *stage) ends(from int) string {
 
 // await waits for an event of a kind about a notification.
 func (s *stage) await(ctx context.Context, kind event.Kind, id string, c notify.Channel) error {
-	_, err := s.history.Await(ctx, func(e event.Event) bool { return e.Kind == kind && e.ID == id && e.Channel == string(c) })
-	if err != nil {
+	return s.awaitTimes(ctx, 1, kind, id, c)
+}
+
+// awaitTimes waits for so many of them.
+func (s *stage) awaitTimes(ctx context.Context, times int, kind event.Kind, id string, c notify.Channel) error {
+	seen := 0
+	_, err := s.history.Await(ctx, func(e event.Event) bool {
+		if e.Kind == kind && about(e, Subject{id, string(c)}) {
+			seen++
+		}
+		return seen == times
+	})
+	switch {
+	case err == nil:
+		return nil
+	case times == 1:
 		return never{fmt.Sprintf("no %s came for %s on %s", words(kind), id, c), s.reason(id, c), context.Cause(ctx)}
+	}
+	return never{fmt.Sprintf("%s came %d times, not %d, for %s on %s", words(kind), seen, times, id, c), s.reason(id, c), context.Cause(ctx)}
+}
+
+// patient are the flags of a worker whose send the provider keeps waiting: on a busy
+// machine, too, it is not given up.
+func patient() []string { return []string{"--send-timeout", "15s", "--lease", "20s"} }
+
+// hold has the provider keep some notifications' calls waiting until release is
+// called.
+func (s *stage) hold(ids ...string) (release func()) {
+	var f provider.Faults
+	for _, id := range ids {
+		f.Gate = append(f.Gate, provider.Gate{Hold: id})
+	}
+	s.provider.SetFaults(f)
+	return func() { s.provider.SetFaults(provider.Faults{}) }
+}
+
+// awaitHeld waits until the provider keeps so many calls for a notification
+// waiting.
+func (s *stage) awaitHeld(ctx context.Context, calls int, id string, c notify.Channel) error {
+	if err := s.provider.Await(ctx, func(l *provider.Ledger) bool { return l.Held(id, c) == calls }); err != nil {
+		return never{fmt.Sprintf("the provider never had %s for %s on %s in hand", quantity(calls, "calls"), id, c), s.reason(id, c), context.Cause(ctx)}
 	}
 	return nil
 }

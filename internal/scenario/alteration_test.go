@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,13 +41,13 @@ func alterations(s specimen) []alteration {
 	}
 	all = append(all, recordAlterations(s)...)
 	for i, p := range s.record.Parked {
-		id := s.victim.ID
+		id := cmp.Or(p.ID, s.victim.ID)
 		all = append(all,
 			alteration{"nothing parked", func(r *Record) { r.Parked = nil }, id, ""},
 			alteration{"parked with a space more", func(r *Record) { r.Parked[i].Body = append(slices.Clone(p.Body), ' ') }, id, ""},
-			alteration{"parked elsewhere", func(r *Record) { r.Parked[i].Queue = "email.dlq" }, id, ""},
+			alteration{"parked elsewhere", func(r *Record) { r.Parked[i].Queue = "sms.dlq" }, id, ""},
 			alteration{"parked after 2", func(r *Record) { r.Parked[i].Attempts = 2 }, id, ""},
-			alteration{"parked as crashed", func(r *Record) { r.Parked[i].Reason = "crashed" }, id, ""})
+			alteration{"parked for another reason", func(r *Record) { r.Parked[i].Reason = "delivery_limit" }, id, ""})
 	}
 	return append(all, eventAlterations(s)...)
 }
@@ -98,6 +99,9 @@ func eventAlterations(s specimen) []alteration {
 		id := e.ID
 		if id == "" {
 			id = s.victim.ID
+			if s.blamed != nil {
+				id = s.blamed(e)
+			}
 		}
 		name := fmt.Sprintf("event %d, %s of %s, ", i, e.Kind, id)
 		at := func(change func(*event.Event)) func(*Record) {
@@ -118,7 +122,7 @@ func eventAlterations(s specimen) []alteration {
 		case event.Restart:
 			all = append(all,
 				alteration{name + "after an exit", at(func(e *event.Event) { e.Exit = "exit 1" }), id, ""},
-				alteration{name + "of another", at(func(e *event.Event) { e.Owner = "push-worker-2" }), id, ""})
+				alteration{name + "of another", at(func(e *event.Event) { e.Owner = "sms-worker-1" }), id, ""})
 		case event.Received:
 			if e.Redelivered {
 				all = append(all, alteration{name + "not redelivered", at(func(e *event.Event) { e.Redelivered = false }), id, ""})
@@ -129,8 +133,8 @@ func eventAlterations(s specimen) []alteration {
 				alteration{name + "twice", func(r *Record) { r.Events = slices.Insert(r.Events, i, e) }, id, ""})
 		case event.Note:
 			all = append(all,
-				alteration{name + "of none", at(func(e *event.Event) { e.Messages = 0 }), id, ""},
-				alteration{name + "of two", at(func(e *event.Event) { e.Messages = 2 }), id, ""},
+				alteration{name + "one more", at(func(e *event.Event) { e.Messages++ }), id, ""},
+				alteration{name + "one less", at(func(e *event.Event) { e.Messages-- }), id, ""},
 				alteration{name + "by a worker", at(func(e *event.Event) { e.Source = "email-worker-1" }), id, ""})
 		}
 	}

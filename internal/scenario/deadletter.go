@@ -117,10 +117,10 @@ func (r *Record) parkedAsPublished(n notify.Notification) Finding {
 
 // parkedAfter checks what is said of it there: refused, and how often.
 func (r *Record) parkedAfter(n notify.Notification, attempts int) Finding {
-	f := Finding{What: "push.dlq, why", Want: fmt.Sprintf("refused, %d attempts", attempts), Got: "not there", IDs: []string{n.ID}}
+	f := Finding{What: "push.dlq, why", Want: "refused, " + quantity(attempts, "attempts"), Got: "not there", IDs: []string{n.ID}}
 	for _, p := range r.Parked {
 		if p.Queue == "push.dlq" && bytes.Equal(p.Body, notify.Encode(n)) {
-			f.Got = fmt.Sprintf("%s, %d attempts", p.Reason, p.Attempts)
+			f.Got = p.why()
 		}
 	}
 	f.OK = f.Got == f.Want

@@ -153,15 +153,5 @@ func judgeFanOut(c cast, r *Record) Verdict {
 // eachSent checks that the workers of a channel said of each notification that they
 // had sent it, once.
 func (r *Record) eachSent(all []notify.Notification, c notify.Channel) Finding {
-	f := number(string(c)+" worker lines", len(all), 0, "sent")
-	got := 0
-	for _, n := range all {
-		if sent := r.count(Subject{n.ID, string(c)}, event.Sent); sent == 1 {
-			got++
-		} else {
-			f.IDs = append(f.IDs, n.ID)
-		}
-	}
-	f.Got, f.OK = quantity(got, "sent"), got == len(all)
-	return f
+	return each(string(c)+" worker lines", "sent", all, func(n notify.Notification) bool { return r.count(subject(n, c), event.Sent) == 1 })
 }

@@ -181,8 +181,7 @@ func (r *Record) elsewhere(but ...string) Finding {
 func (r *Record) fate(n notify.Notification, c notify.Channel) Fate {
 	s := Subject{n.ID, string(c)}
 	parked := slices.ContainsFunc(r.Parked, func(p ParkedMessage) bool {
-		m, err := notify.Decode(p.Body)
-		return err == nil && m.ID == n.ID && p.Queue == string(c)+".dlq"
+		return p.Queue == string(c)+".dlq" && p.is(n)
 	})
 	left := false
 	for q, n := range r.Ready {
@@ -218,4 +217,74 @@ func (r *Record) noted(what string, s Subject, want int, unit string) Finding {
 		}
 	}
 	return f
+}
+
+// eachAccepted checks that the provider accepted each of some notifications so often.
+func (r *Record) eachAccepted(what string, all []notify.Notification, c notify.Channel, want int) Finding {
+	return each("provider, "+what, often(want), all, func(n notify.Notification) bool { return r.Ledger[subject(n, c)] == want })
+}
+
+// each checks that something is so of all of some notifications, and names those of
+// which it is not.
+func each(what, so string, all []notify.Notification, is func(notify.Notification) bool) Finding {
+	f := Finding{What: what, Want: fmt.Sprintf("%d %s", len(all), so)}
+	got := 0
+	for _, n := range all {
+		if is(n) {
+			got++
+		} else {
+			f.IDs = append(f.IDs, n.ID)
+		}
+	}
+	f.Got, f.OK = fmt.Sprintf("%d %s", got, so), got == len(all)
+	return f
+}
+
+func often(n int) string {
+	switch n {
+	case 0:
+		return "never accepted"
+	case 1:
+		return "accepted once"
+	case 2:
+		return "accepted twice"
+	}
+	return fmt.Sprintf("accepted %d times", n)
+}
+
+// redelivered checks how often the broker handed a subject over again.
+func (r *Record) redelivered(what string, s Subject, want int) Finding {
+	return number(what+", handed over again", want, r.again(s), "times", s.ID)
+}
+
+func (r *Record) again(s Subject) int {
+	n := 0
+	for _, e := range r.Events {
+		if e.Kind == event.Received && about(e, s) && e.Redelivered {
+			n++
+		}
+	}
+	return n
+}
+
+// eachRedelivered checks that each of some notifications was handed over again, or that
+// none was.
+func (r *Record) eachRedelivered(what string, all []notify.Notification, c notify.Channel, want bool) Finding {
+	so := "redelivered"
+	if !want {
+		so = "not redelivered"
+	}
+	return each(what, so, all, func(n notify.Notification) bool { return (r.again(subject(n, c)) > 0) == want })
+}
+
+// restarts checks how often a channel's workers were started again after they had
+// ended so, because of those that are named.
+func (r *Record) restarts(c notify.Channel, exit string, want int, ids ...string) Finding {
+	got := 0
+	for _, e := range r.Events {
+		if e.Kind == event.Restart && strings.HasPrefix(e.Owner, string(c)+"-worker") && e.Exit == exit {
+			got++
+		}
+	}
+	return number(string(c)+" worker, "+exit, want, got, "restarts", ids...)
 }

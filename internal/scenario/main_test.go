@@ -79,6 +79,7 @@ func newRig(t testing.TB) rig {
 	return rig{story: story, Config: Config{
 		AMQPURL: amqpURL, RedisURL: redisURL,
 		Worker:    func(c notify.Channel) []string { return []string{bin, "worker", string(c)} },
+		Program:   []string{bin},
 		Env:       append(os.Environ(), "AMQP_URL="+amqpURL, "REDIS_URL="+redisURL),
 		Namespace: notify.Namespace(serverstest.Namespace(t)),
 		Seed:      41,

@@ -83,24 +83,32 @@ func Predict(s event.Settings, p worker.Point) (Prediction, error) {
 	redelivered := p != worker.AfterAck
 	sendsAgain := redelivered && (!recorded || s.ClaimLease && !done)
 
-	pr := Prediction{Record: NoRecord, Redelivered: redelivered}
+	pr := Prediction{Record: remembered(s), Redelivered: redelivered}
 	if sentBefore {
 		pr.Accepted = 1
 	}
 	if sendsAgain && !(sentBefore && s.ProviderKey) {
 		pr.Accepted++
 	}
-	if s.Idempotency {
-		pr.Record = Claimed
-		if s.ClaimLease {
-			pr.Record = Done
-		}
-	}
 	pr.Lines = lines(s, p, recorded, answered, done, redelivered, sendsAgain)
 	pr.Outcome = outcome(pr.Accepted, false, false)
 	pr.Why = why(pr.Outcome, s, p, sentBefore, recorded, done)
 	return pr, nil
 }
+
+// remembered returns what the record of a notification says once it was sent.
+func remembered(s event.Settings) State {
+	switch {
+	case !s.Idempotency:
+		return NoRecord
+	case !s.ClaimLease:
+		return Claimed
+	}
+	return Done
+}
+
+// leased says whether claims are for a lease.
+func leased(s event.Settings) bool { return s.Idempotency && s.ClaimLease }
 
 func before(p worker.Point, others ...worker.Point) bool {
 	for _, o := range others {

@@ -29,6 +29,8 @@ const gone = -1
 // A Subject is one notification on one channel.
 type Subject struct{ ID, Channel string }
 
+func subject(n notify.Notification, c notify.Channel) Subject { return Subject{n.ID, string(c)} }
+
 // Seen is a record of Redis as it was looked at. The zero Seen was not looked at.
 type Seen struct {
 	State State
@@ -37,10 +39,19 @@ type Seen struct {
 
 // ParkedMessage is one that was found among the dead letters.
 type ParkedMessage struct {
-	Queue, Reason string
-	Body          []byte
-	Attempts      int
+	ID, Queue, Reason string
+	Body              []byte
+	Attempts          int
 }
+
+// is says whether it is that notification's message. One that can't be read has
+// no more than its message id.
+func (p ParkedMessage) is(n notify.Notification) bool {
+	m, err := notify.Decode(p.Body)
+	return err == nil && m.ID == n.ID || err != nil && p.ID == n.ID
+}
+
+func (p ParkedMessage) why() string { return p.Reason + ", " + quantity(p.Attempts, "attempts") }
 
 // record ends the play and takes in all that the judgement rests on. The workers
 // are gone before anything is counted, and so is the provider: a call that it was
@@ -104,7 +115,7 @@ func (s *stage) recordParked(ctx context.Context, r *Record, c notify.Channel) e
 	}
 	for _, p := range found {
 		r.Parked = append(r.Parked, ParkedMessage{
-			Queue: s.Namespace.Bare(s.topology.DeadLetters(c)), Reason: p.Reason, Body: p.Body, Attempts: p.Attempts,
+			ID: p.ID, Queue: s.Namespace.Bare(s.topology.DeadLetters(c)), Reason: p.Reason, Body: p.Body, Attempts: p.Attempts,
 		})
 	}
 	return nil
@@ -129,6 +140,18 @@ const between = 10 * time.Millisecond
 // more, or gone. A worker that has ended is a consumer for a moment longer, and
 // what it had in hand is in no count before the broker has taken it back.
 func (s *stage) settled(ctx context.Context, queue string) (int, error) {
+	return s.awaitQueue(ctx, queue, "is still consumed", func(_, consumers int) bool { return consumers == 0 })
+}
+
+// awaitReady waits until a queue has so many messages to hand over.
+func (s *stage) awaitReady(ctx context.Context, queue string, want int) error {
+	_, err := s.awaitQueue(ctx, queue, fmt.Sprintf("never had %d to hand over", want), func(ready, _ int) bool { return ready == want })
+	return err
+}
+
+// awaitQueue asks for a queue's messages until they, and its consumers, are as they
+// should be, and returns how many there are then, or gone.
+func (s *stage) awaitQueue(ctx context.Context, queue, otherwise string, good func(ready, consumers int) bool) (int, error) {
 	again := time.NewTicker(between)
 	defer again.Stop()
 	for {
@@ -138,13 +161,13 @@ func (s *stage) settled(ctx context.Context, queue string) (int, error) {
 			return 0, err
 		case !ok:
 			return gone, nil
-		case consumers == 0:
+		case good(n, consumers):
 			return n, nil
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return 0, never{fmt.Sprintf("%s is still consumed", s.Namespace.Bare(queue)), "", context.Cause(ctx)}
+			return 0, never{s.Namespace.Bare(queue) + " " + otherwise, "", context.Cause(ctx)}
 		}
 	}
 }

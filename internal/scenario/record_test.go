@@ -2,10 +2,6 @@ package scenario
 
 import (
 	"context"
-	"io"
-	"net"
-	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,9 +57,13 @@ func TestStage_settled(t *testing.T) {
 // returns ends it as death would: without a word.
 func consume(t *testing.T, ctx context.Context, s *stage, messages int) (die func()) {
 	t.Helper()
-	amqpURL, cut := cable(t, s.AMQPURL)
+	cable, err := layCable(s.AMQPURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cable.Close)
 	session, err := broker.Open(ctx, broker.SessionConfig{
-		Config:   broker.Config{URL: amqpURL, Name: "notifylab test", Heartbeat: 10 * time.Second, Timeout: 10 * time.Second},
+		Config:   broker.Config{URL: cable.url, Name: "notifylab test", Heartbeat: 10 * time.Second, Timeout: 10 * time.Second},
 		Topology: s.topology, Prefetch: messages, PublishTimeout: 5 * time.Second,
 	})
 	if err != nil {
@@ -77,50 +77,5 @@ func consume(t *testing.T, ctx context.Context, s *stage, messages int) (die fun
 		}
 	}
 	t.Cleanup(func() { session.Close(ctx) })
-	return cut
-}
-
-// cable returns an address of the server at rawURL by way of a cable that can be
-// cut.
-func cable(t *testing.T, rawURL string) (through string, cut func()) {
-	t.Helper()
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	far := u.Host
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Host = ln.Addr().String()
-	var mu sync.Mutex
-	ends := []io.Closer{ln}
-	cut = func() {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, c := range ends {
-			c.Close()
-		}
-	}
-	t.Cleanup(cut)
-	go func() {
-		for {
-			near, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", far)
-			if err != nil {
-				near.Close()
-				continue
-			}
-			mu.Lock()
-			ends = append(ends, near, server)
-			mu.Unlock()
-			go func() { _, _ = io.Copy(server, near) }()
-			go func() { _, _ = io.Copy(near, server) }()
-		}
-	}()
-	return u.String(), cut
+	return func() { cable.cut() }
 }

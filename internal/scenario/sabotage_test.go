@@ -70,7 +70,7 @@ func TestSabotage(t *testing.T) {
 	}
 	var cases []sabotaged
 	for _, s := range sabotages() {
-		for _, lesson := range Catalogue() {
+		for _, lesson := range lessons() {
 			if lesson.check != nil || !s.crashes {
 				cases = append(cases, sabotaged{s, lesson})
 			}

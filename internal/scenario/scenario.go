@@ -48,7 +48,11 @@ type cast struct {
 // Catalogue returns every scenario, in the order in which they are to be run: the
 // lessons, then those that go on from there.
 func Catalogue() []Scenario {
-	return []Scenario{fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter()}
+	return []Scenario{
+		fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter(),
+		duplicatePublish(), liveTakeover(), drain(), prefetchBlast(), headOfLine(),
+		poison(), malformed(), replay(), unroutable(),
+	}
 }
 
 // Tags returns every tag that a scenario has, in the catalogue's order.

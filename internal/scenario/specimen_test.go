@@ -44,11 +44,13 @@ type specimen struct {
 	cast
 	record *Record
 	idle   func(event.Event) bool
+	// blamed is who has to be named for what is nobody's event; nil: the victim.
+	blamed func(event.Event) string
 }
 
-// specimens are one for each lesson.
+// specimens are one for each scenario.
 func specimens() map[string]specimen {
-	return map[string]specimen{
+	all := map[string]specimen{
 		"fan-out":     fanOutSpecimen(),
 		"dead-letter": deadLetterSpecimen(),
 		"crash": crashSpecimen(event.Settings{}, 2, Seen{State: NoRecord}, Seen{State: NoRecord},
@@ -64,6 +66,8 @@ func specimens() map[string]specimen {
 			said(one(), push, event.Received), said(one(), push, event.Claimed), said(one(), push, event.Crash), restarted(),
 			redelivered(one()), said(one(), push, event.ClaimRecovered), said(one(), push, event.Sent), said(one(), push, event.Done), said(one(), push, event.Acked)),
 	}
+	maps.Copy(all, otherSpecimens())
+	return all
 }
 
 // day is a record's time to live, a moment after it was written.

@@ -25,6 +25,8 @@ type Config struct {
 	// gets the servers' addresses.
 	Worker func(notify.Channel) []string
 	Env    []string
+	// Program is the command of the program itself, for its other commands.
+	Program []string
 
 	// Namespace is of this run alone, and not the empty one: all that is in it
 	// is deleted in the end.
@@ -53,12 +55,13 @@ type stage struct {
 	began     time.Time
 	ours      bool                    // the namespace, to be cleaned up
 	giveUp    context.CancelCauseFunc // ends the play
+	after     []func()                // called when the workers are gone
 
 	telling sync.Mutex // held around Emit
 
-	mu      sync.Mutex       // guards what follows: the workers' events come at any time
-	quiet   map[string]bool  // ids of which only SENT is shown
-	atCrash map[Subject]Seen // what was found while a worker lay dead
+	mu      sync.Mutex            // guards what follows: the workers' events come at any time
+	quiet   map[string]event.Kind // ids of which text shows only that
+	atCrash map[Subject]Seen      // what was found while a worker lay dead
 	names   map[string]notify.Notification
 	queuing map[Subject]chan struct{} // closed when the broker's word was passed on
 }
@@ -85,7 +88,7 @@ func delays() []time.Duration { return []time.Duration{500 * time.Millisecond, t
 func setUp(ctx context.Context, cfg Config, channels []notify.Channel) (s *stage, err error) {
 	s = &stage{
 		Config: cfg, began: time.Now(),
-		quiet: map[string]bool{}, atCrash: map[Subject]Seen{},
+		quiet: map[string]event.Kind{}, atCrash: map[Subject]Seen{},
 		names: map[string]notify.Notification{}, queuing: map[Subject]chan struct{}{},
 	}
 	if cfg.Namespace == "" {
@@ -144,7 +147,7 @@ func (s *stage) connect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.publisher, err = s.conn.Publisher(context.WithoutCancel(ctx), 64)
+	s.publisher, err = s.conn.Publisher(context.WithoutCancel(ctx), 256)
 	return err
 }
 
@@ -182,6 +185,9 @@ func (s *stage) set(ctx context.Context, v event.Settings) error {
 func (s *stage) tearDown() error {
 	if s.workers != nil {
 		_ = s.workers.Stop() // who was given up has been said
+	}
+	for _, do := range s.after {
+		do()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()

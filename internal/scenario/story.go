@@ -38,7 +38,7 @@ func (s *stage) sink(e event.Event) {
 // the worker works, text shows no more than that; and the story begins when
 // something is published.
 func (s *stage) emit(e event.Event) {
-	if s.isQuiet(e.ID) && e.Kind != event.Sent || e.Kind == event.Exited || e.Kind == event.Ready && !s.published() {
+	if only, quiet := s.onlyShown(e.ID); quiet && e.Kind != only && e.Source != source || e.Kind == event.Exited || e.Kind == event.Ready && !s.published() {
 		e.Detail = true
 	}
 	s.telling.Lock()
@@ -87,10 +87,12 @@ func (s *stage) noteAtCrash(subject Subject, seen Seen) {
 	s.atCrash[subject] = seen
 }
 
-func (s *stage) isQuiet(id string) bool {
+// onlyShown returns the one kind of event that text shows of a notification.
+func (s *stage) onlyShown(id string) (kind event.Kind, quiet bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.quiet[id]
+	kind, quiet = s.quiet[id]
+	return kind, quiet
 }
 
 // lastLog returns the last line that a worker wrote and that was no event, "" if
