@@ -28,10 +28,12 @@ What to look for
   CLAIMED, DISCONNECTED, READY, RECEIVED (redelivered), LEASE BUSY, then SENT and DONE by the
   first, DUPLICATE DROPPED by the second, and no RESTART: one process, one acceptance. With
   idempotency off the provider accepts both.`,
-		ByHand: `  notifylab provider --delay 4s                                     # one terminal
+		ByHand: `  docker compose up -d --wait rabbitmq redis                        # servers whose rabbitmqctl is at hand
+  notifylab provider --delay 4s                                     # one terminal
   notifylab worker push --provider-url http://127.0.0.1:3200 --idempotency on --claim-lease on   # another
-  notifylab produce --channel push      # a third; now close its connection, within 4 s:
-  rabbitmqctl close_all_connections cut # DISCONNECTED, READY, RECEIVED (redelivered), LEASE BUSY, …`,
+  notifylab produce --channel push                                  # a third; then, within 4 s:
+  docker compose exec rabbitmq rabbitmqctl close_all_connections cut
+  # DISCONNECTED, READY, RECEIVED (redelivered), LEASE BUSY, SENT, DONE, DUPLICATE DROPPED`,
 		channels: []notify.Channel{notify.Push},
 		play:     playTakeover,
 		judge:    judgeTakeover,
