@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +52,27 @@ func TestProduce_a_count_closes_with_a_tally(t *testing.T) {
 	if n := c.ready(c.names().Work(notify.Push)); n != 5000 {
 		t.Errorf("%d messages are in the queue", n)
 	}
+}
+
+// What --body says is published as it is, be it no notification or nothing at all.
+func TestProduce_body(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	want := []string{`{"id":"1"`, "", "\xff"}
+	for _, body := range want {
+		c.run("produce", "--channel", "push", "--id", "bad", "--body", body).wantStatus(0)
+	}
+	for i, d := range c.consume(notify.Push, len(want)) {
+		if string(d.Body) != want[i] {
+			t.Errorf("published %q, want %q", d.Body, want[i])
+		}
+	}
+	r := c.start("worker", "push")
+	for _, reason := range []string{"unexpected EOF", "the body is empty", "invalid character"} {
+		r.await(reason, func() bool { return len(having(r.lines(), "DEAD-LETTER -> push.dlq: malformed: ", reason)) == 1 })
+	}
+	r.signal(syscall.SIGTERM)
+	r.wantStatus(0)
 }
 
 func TestProduce_rate_paces(t *testing.T) {

@@ -57,7 +57,7 @@ func (p ParkedMessage) why() string { return p.Reason + ", " + quantity(p.Attemp
 // are gone before anything is counted, and so is the provider: a call that it was
 // still about to answer could have been accepted after the ledger was read.
 func (s *stage) record(ctx context.Context) (*Record, error) {
-	_ = s.workers.Stop() // who was given up has been said
+	s.stopWorkers()
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	if err := s.listening.Close(ctx); err != nil {

@@ -64,6 +64,7 @@ type stage struct {
 	atCrash map[Subject]Seen      // what was found while a worker lay dead
 	names   map[string]notify.Notification
 	queuing map[Subject]chan struct{} // closed when the broker's word was passed on
+	over    bool                      // the play: its workers are stopped
 }
 
 // Limits of what a stage leaves behind if it is killed: its queues go when nobody
@@ -179,12 +180,20 @@ func (s *stage) set(ctx context.Context, v event.Settings) error {
 	return nil
 }
 
+// stopWorkers ends the play.
+func (s *stage) stopWorkers() {
+	s.mu.Lock()
+	s.over = true
+	s.mu.Unlock()
+	_ = s.workers.Stop() // who was given up has been said
+}
+
 // tearDown ends what runs and, unless it is to be kept, deletes the namespace. It
 // has its own time for that, which begins when the workers are gone: they may
 // take all of their grace.
 func (s *stage) tearDown() error {
 	if s.workers != nil {
-		_ = s.workers.Stop() // who was given up has been said
+		s.stopWorkers()
 	}
 	for _, do := range s.after {
 		do()

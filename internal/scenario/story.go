@@ -34,13 +34,9 @@ func (s *stage) sink(e event.Event) {
 	}
 }
 
-// emit records an event and passes it on. Of a notification that only shows that
-// the worker works, text shows no more than that; and the story begins when
-// something is published.
+// emit records an event and passes it on.
 func (s *stage) emit(e event.Event) {
-	if only, quiet := s.onlyShown(e.ID); quiet && e.Kind != only && e.Source != source || e.Kind == event.Exited || e.Kind == event.Ready && !s.published() {
-		e.Detail = true
-	}
+	e.Detail = e.Detail || s.hidden(e)
 	s.telling.Lock()
 	defer s.telling.Unlock()
 	s.history.Add(e)
@@ -68,10 +64,22 @@ func (s *stage) queue(subject Subject) chan struct{} {
 	return c
 }
 
-func (s *stage) published() bool {
+// hidden says whether text shows an event with -v only. Of a notification that only
+// shows that the worker works, it shows no more than that; the story begins when
+// something is published, and ends before its workers do.
+func (s *stage) hidden(e event.Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queuing) > 0
+	if only, quiet := s.quiet[e.ID]; quiet && e.Source != source {
+		return e.Kind != only
+	}
+	switch e.Kind {
+	case event.Ready:
+		return len(s.queuing) == 0
+	case event.Draining:
+		return s.over
+	}
+	return e.Kind == event.Exited
 }
 
 func (s *stage) named(id string) (notify.Notification, bool) {
@@ -85,14 +93,6 @@ func (s *stage) noteAtCrash(subject Subject, seen Seen) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.atCrash[subject] = seen
-}
-
-// onlyShown returns the one kind of event that text shows of a notification.
-func (s *stage) onlyShown(id string) (kind event.Kind, quiet bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kind, quiet = s.quiet[id]
-	return kind, quiet
 }
 
 // lastLog returns the last line that a worker wrote and that was no event, "" if

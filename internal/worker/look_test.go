@@ -40,7 +40,7 @@ func (r *rig) story(id string) string { return r.storyOf("", id) }
 func (r *rig) storyOf(source, id string) string {
 	var words []string
 	for _, e := range r.history.All() {
-		if e.ID == id && e.Source != "supervisor" && (source == "" || source == e.Source) {
+		if e.ID == id && e.Source != "supervisor" && e.Kind != event.Draining && (source == "" || source == e.Source) {
 			words = append(words, r.word(e))
 		}
 	}
