@@ -18,7 +18,7 @@ const blast = 50
 
 func prefetchBlast() Scenario {
 	return Scenario{
-		Name: "prefetch-blast", Outcome: Twice, Next: "poison",
+		Name: "prefetch-blast", Outcome: Twice, Next: "head-of-line",
 		Tags:     []string{"kill", "duplicate"},
 		Title:    "what one crash redelivers",
 		Shows:    "one crash redelivers the prefetch and doubles what was in a send",

@@ -13,7 +13,7 @@ import (
 
 func drain() Scenario {
 	return Scenario{
-		Name: "drain", Outcome: Once, Next: "live-takeover",
+		Name: "drain", Outcome: Once, Next: "prefetch-blast",
 		Tags:     []string{"stop", "kill", "duplicate"},
 		Title:    "SIGTERM and SIGKILL in the middle of a send",
 		Shows:    "SIGTERM finishes what is in hand; SIGKILL has it sent again",

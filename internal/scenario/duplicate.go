@@ -30,7 +30,7 @@ What to look for
   One CLAIMED, four LEASE BUSY: somebody has it and may live, so they wait, unsettled.
   Then one SENT, DONE, and four DUPLICATE DROPPED (already sent). No line says
   redelivered. With idempotency off the provider accepts all five.`,
-		ByHand: `  notifylab supervise push=1 -- --idempotency on --claim-lease on     # one terminal
+		ByHand: `  notifylab supervise push=1 -- --idempotency on --claim-lease on            # one terminal
   for i in 1 2 3 4 5; do notifylab produce --channel push --id once; done    # another
   # SENT, DONE, and DUPLICATE DROPPED four times`,
 		channels: []notify.Channel{notify.Push},

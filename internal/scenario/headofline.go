@@ -14,7 +14,7 @@ const waiters = 4
 
 func headOfLine() Scenario {
 	return Scenario{
-		Name: "head-of-line", Outcome: Once, Any: true, Next: "prefetch-blast",
+		Name: "head-of-line", Outcome: Once, Any: true, Next: "poison",
 		Tags:  []string{"slow"},
 		Title: "one slow message, and those behind it",
 		Shows: "one slow message holds up a worker that does one at a time",

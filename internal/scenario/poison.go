@@ -40,8 +40,8 @@ email at prefetch 50, where each crash hits all that are in hand. Works under an
 What to look for
   CRASH — worker dying after receive five times on each channel, then DEAD-LETTER: crashed.
   Twenty are redelivered on email and none on push; on both all are sent, once.`,
-		ByHand: `  notifylab supervise push=1 -- --prefetch 50 --concurrency 1        # one terminal
-  notifylab produce --channel push --crash-at after-receive,always && notifylab produce --channel push --count 20    # another
+		ByHand: `  notifylab supervise push=1 -- --prefetch 50 --concurrency 1                                          # one terminal
+  notifylab produce --channel push --crash-at after-receive,always; notifylab produce --channel push --count 20   # another
   # CRASH five times, DEAD-LETTER -> push.dlq: crashed, and SENT twenty times
   notifylab dlq show push --reason crashed`,
 		channels: notify.Channels(),
