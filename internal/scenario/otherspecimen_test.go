@@ -31,7 +31,7 @@ func played(settings event.Settings, all ...notify.Notification) cast {
 	return cast{settings: settings, victim: all[0], behind: all[1], all: all}
 }
 
-// often returns so many events alike.
+// repeated returns so many events alike.
 func repeated(n int, e event.Event) (all []event.Event) {
 	for range n {
 		all = append(all, e)

@@ -20,7 +20,7 @@ type Scenario struct {
 	Outcome Outcome
 	Help    string   // the lesson
 	ByHand  string   // the same with the parts, in lines for a shell
-	Mode    string   // of the event that it publishes, for produce and the api
+	Mode    string   // of the event that it publishes, for produce and the api; may be empty
 	Next    string   // the scenario to run after it
 	Tags    []string // what it is about, to choose it by
 
