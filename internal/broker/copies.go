@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -138,8 +139,9 @@ func integer(v any) (int, bool) {
 // Retry publishes a copy of d to the retry queue of that delay, to come back to
 // the work queue after it. nil: confirmed, so the original may be acked. An
 // error that is [notify.ErrReturned] or [notify.ErrNacked]: no copy is there.
-// Any other: there may be one, and the session is over. The original is not
-// touched.
+// [notify.ErrBlocked]: the broker holds publishers back, and says so at once; the
+// same call again goes on with the copy that is on its way, if one is. Any other:
+// there may be one, and the session is over. The original is not touched.
 func (s *Session) Retry(ctx context.Context, d *notify.Delivery, delay time.Duration, f notify.Failure) error {
 	return s.copy(ctx, d, s.topology.Retry(s.channel, delay), f)
 }
@@ -160,10 +162,20 @@ func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f not
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.publishTimeout)
 	defer cancel()
-	r, err := s.copies.start(ctx, to, failed(origin, f))
-	if err != nil {
-		s.end(fmt.Errorf("publish to %s: %w", to, err))
-		return fmt.Errorf("copy to %s: %w: %w", to, notify.ErrSessionOver, err)
+	r, underWay := s.held.take(d)
+	if !underWay {
+		err := s.copies.isBlocked()
+		if err != nil {
+			return err
+		}
+		if r, err = s.copies.start(ctx, to, failed(origin, f)); err != nil {
+			s.end(fmt.Errorf("publish to %s: %w", to, err))
+			return fmt.Errorf("copy to %s: %w: %w", to, notify.ErrSessionOver, err)
+		}
+	}
+	if err := r.held(ctx); err != nil {
+		s.held.put(d, r)
+		return err
 	}
 	switch fate, why := r.Wait(ctx); fate {
 	case Confirmed:
@@ -176,4 +188,28 @@ func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f not
 		s.end(fmt.Errorf("publish to %s: %w", to, why))
 		return fmt.Errorf("copy to %s: %w: %w", to, notify.ErrSessionOver, why)
 	}
+}
+
+// A holdup is the copies that were under way when the broker began to hold
+// publishers back, by their originals.
+type holdup struct {
+	mu       sync.Mutex
+	receipts map[*notify.Delivery]*Receipt
+}
+
+func (h *holdup) put(d *notify.Delivery, r *Receipt) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.receipts == nil {
+		h.receipts = map[*notify.Delivery]*Receipt{}
+	}
+	h.receipts[d] = r
+}
+
+func (h *holdup) take(d *notify.Delivery) (*Receipt, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r, ok := h.receipts[d]
+	delete(h.receipts, d)
+	return r, ok
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"notifylab/internal/notify"
 )
 
 // A Publisher publishes, with many messages in flight. Its methods may be
@@ -24,7 +26,8 @@ type Publisher struct {
 	err      error
 	returns  <-chan amqp.Return
 	returned map[string]amqp.Return // by serial
-	blocked  string                 // why the broker holds publishers back; empty: it does not
+	blocked  error                  // [notify.ErrBlocked] and why, or nil
+	blocking chan struct{}          // closed while it does
 }
 
 // Publisher makes a publisher with at most window messages in flight, at least
@@ -53,6 +56,7 @@ func (c *Conn) Publisher(ctx context.Context, window int) (*Publisher, error) {
 		// so there is room for all that can be in flight.
 		returns:  ch.NotifyReturn(make(chan amqp.Return, window)),
 		returned: map[string]amqp.Return{},
+		blocking: make(chan struct{}),
 	}
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := c.amqp.NotifyBlocked(make(chan amqp.Blocking, 16))
@@ -76,6 +80,13 @@ func (p *Publisher) Err() error {
 // Blocked returns the broker's reason for holding publishers back, or "". The
 // broker tells only who has published since.
 func (p *Publisher) Blocked() string {
+	if err := p.isBlocked(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (p *Publisher) isBlocked() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.blocked
@@ -151,13 +162,32 @@ func (p *Publisher) end(err error) {
 
 func (p *Publisher) watch(blocked <-chan amqp.Blocking) {
 	for b := range blocked { // closed with the connection
-		p.mu.Lock()
-		p.blocked = ""
-		if b.Active {
-			p.blocked = "the broker blocks publishers: " + b.Reason
-		}
-		p.mu.Unlock()
+		p.hold(b)
 	}
+}
+
+func (p *Publisher) hold(b amqp.Blocking) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch was := p.blocked; {
+	case !b.Active:
+		p.blocked = nil
+		if was != nil {
+			p.blocking = make(chan struct{})
+		}
+	default:
+		p.blocked = fmt.Errorf("%w: %s", notify.ErrBlocked, b.Reason)
+		if was == nil {
+			close(p.blocking)
+		}
+	}
+}
+
+// untilBlocked is closed while the broker holds publishers back.
+func (p *Publisher) untilBlocked() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.blocking
 }
 
 // reap frees the places of messages that nobody waits for, when they are

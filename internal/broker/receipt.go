@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -72,4 +73,26 @@ func (r *Receipt) Wait(ctx context.Context) (Fate, error) {
 // the message. It returns false if ctx or the publisher ends first.
 func (r *Receipt) answered(ctx context.Context) bool {
 	return r.p.await(ctx, r.written) && (r.err != nil || r.p.await(ctx, r.confirm.Done()))
+}
+
+// held waits for the answer, and returns nil when it is there or ctx has ended, of
+// which [Receipt.Wait] tells; or, before that, why the broker holds publishers
+// back.
+func (r *Receipt) held(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	blocking := r.p.untilBlocked()
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-blocking:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	defer watch.Wait()
+	defer cancel()
+	if r.answered(ctx) {
+		return nil
+	}
+	return r.p.isBlocked()
 }

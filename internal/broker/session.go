@@ -35,6 +35,7 @@ type Session struct {
 	conn, copyConn *Conn
 	ch             *amqp.Channel
 	copies         *Publisher
+	held           holdup
 	acks           *acks
 	deliveries     chan *notify.Delivery
 	calls          chan func()   // round trips on ch

@@ -48,6 +48,9 @@ type Failure struct {
 var (
 	ErrReturned = errors.New("returned, no such queue")
 	ErrNacked   = errors.New("refused by the broker")
+	// ErrBlocked: the broker holds publishers back (an alarm). The copy may be on
+	// its way; to try again is to go on waiting for that very one.
+	ErrBlocked = errors.New("the broker blocks publishers")
 )
 
 // ErrSessionOver says that the session of a delivery has ended: the broker has

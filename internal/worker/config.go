@@ -24,7 +24,8 @@ type Session interface {
 	Check(context.Context) error                    // one round trip: does it live?
 
 	// Retry and Park publish a copy; nil: it is confirmed. After
-	// notify.ErrReturned and notify.ErrNacked there is none.
+	// notify.ErrReturned and notify.ErrNacked there is none; after
+	// notify.ErrBlocked the same call again goes on with it.
 	Retry(ctx context.Context, d *notify.Delivery, delay time.Duration, f notify.Failure) error
 	Park(context.Context, *notify.Delivery, notify.Failure) error
 

@@ -26,7 +26,8 @@ type handling struct {
 	found   idem.Record // what makes it busy
 	lost    int         // how often too little of the lease was left
 	copy    func(context.Context) ending
-	waits   int // for its copy
+	waits   int  // for its copy
+	blocked bool // was said of its copy
 }
 
 func (w *Worker) newHandling(s Session, d *notify.Delivery) *handling {

@@ -80,6 +80,9 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		case errors.Is(err, notify.ErrNacked):
 			h.say(event.Event{Kind: event.CopyWaiting, Queue: queueOf(e, h), Reason: err.Error()})
 			return uncopied
+		case errors.Is(err, notify.ErrBlocked):
+			h.sayBlocked(event.Event{Kind: event.CopyWaiting, Queue: queueOf(e, h), Reason: err.Error()})
+			return uncopied
 		case err != nil:
 			return left
 		}
@@ -88,6 +91,16 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		return h.ack(ctx)
 	}
 	return h.copy(ctx)
+}
+
+// sayBlocked says e once. For as long as it may take until the copy gets through,
+// it is looked at each second.
+func (h *handling) sayBlocked(e event.Event) {
+	if !h.blocked {
+		h.blocked = true
+		h.say(e)
+	}
+	h.waits = 0
 }
 
 func queueOf(e event.Event, h *handling) string {
@@ -112,7 +125,7 @@ func (h *handling) publish(ctx context.Context, publish func(context.Context, Se
 			return err
 		}
 		err = publish(whole, s)
-		if err == nil || errors.Is(err, notify.ErrReturned) || errors.Is(err, notify.ErrNacked) {
+		if err == nil || errors.Is(err, notify.ErrReturned) || errors.Is(err, notify.ErrNacked) || errors.Is(err, notify.ErrBlocked) {
 			return err
 		}
 	}
