@@ -78,12 +78,6 @@ func (a *app) broker(name string, heartbeat, timeout time.Duration) broker.Confi
 	return broker.Config{URL: a.amqpURL, Name: "notifylab " + name, Heartbeat: heartbeat, Timeout: timeout}
 }
 
-// childEnv is the environment of child processes: they get the servers' addresses
-// by it, since arguments can be seen by everyone.
-func (a *app) childEnv() []string {
-	return append(os.Environ(), "AMQP_URL="+a.amqpURL, "REDIS_URL="+a.redisURL)
-}
-
 // state returns the directory for what outlives a run: locks of slots, and what
 // servers up has started.
 func (a *app) state() string {

@@ -14,11 +14,12 @@ import (
 // A runner plays scenarios one after another and keeps their ends.
 type runner struct {
 	*app
-	flags    scenarioFlags
-	many     bool // runs, one after another
-	versions versions
-	cancel   context.CancelCauseFunc
-	ends     []ended
+	flags  scenarioFlags
+	many   bool // runs, one after another
+	cancel context.CancelCauseFunc
+	ends   []ended
+
+	usual, harmed *place // nil until a scenario needs it
 }
 
 type ended struct {
@@ -62,14 +63,25 @@ func (r *runner) play(ctx context.Context, s scenario.Scenario) error {
 func (r *runner) json() bool { return r.output == "json" }
 
 func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdict, error) {
+	at, none := r.place(ctx, s)
+	switch {
+	case none == nil:
+	case !s.Harms || ctx.Err() != nil:
+		return scenario.Verdict{}, none
+	default: // it can't be judged without servers to harm
+		at = &place{}
+	}
 	out := r.printer(r.cancel)
 	cfg := scenario.Config{
-		AMQPURL: r.amqpURL, RedisURL: r.redisURL,
+		AMQPURL: at.amqpURL, RedisURL: at.redisURL,
 		Worker:    func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
 		Program:   []string{self()},
-		Env:       r.childEnv(),
+		Env:       at.childEnv(),
 		Namespace: r.runNamespace(), Settings: r.flags.settings(s.Settings), Seed: r.flags.seed,
-		Keep: r.flags.keep, Timeout: r.flags.timeout, Emit: out.event,
+		Keep: r.flags.keep && !s.Harms, Timeout: r.flags.limit(s), Emit: out.event,
+	}
+	if s.Harms {
+		cfg.Pair = at.pair
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = int64(rand.IntN(1000) + 1)
@@ -80,14 +92,20 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		if r.many {
 			endGroup = r.group(out, s.Name)
 		}
-		r.header(out, s, cfg)
+		r.header(out, s, cfg, at.versions)
 		out.relative = true
 	}
-	v, err := s.Run(ctx, cfg)
+	v, err := s.Unplayed(cfg, reason(none)), error(nil)
+	if none == nil {
+		v, err = s.Run(ctx, cfg)
+	}
+	if s.Harms && (err != nil || v.Status == scenario.Inconclusive) {
+		r.spoilt()
+	}
 	if err != nil { // it could not be played
 		return v, because(ctx, unavailableError{err})
 	}
-	v.RabbitMQ, v.Redis = r.versions.rabbitmq, r.versions.redis
+	v.RabbitMQ, v.Redis = at.versions.rabbitmq, at.versions.redis
 	v = r.expected(v)
 	if r.json() {
 		out.object(v)
@@ -100,6 +118,14 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		return v, context.Cause(ctx)
 	}
 	return v, nil
+}
+
+// reason says why there are no servers to harm.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "it harms servers, so it needs some of its own: " + err.Error()
 }
 
 // runNamespace returns a new namespace: the one that was asked for and four

@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"notifylab/internal/broker"
 	"notifylab/internal/event"
-	"notifylab/internal/idem"
 	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
-	"notifylab/internal/servers"
 )
 
 // scenarioFlags are those of every scenario.
@@ -25,18 +21,23 @@ type scenarioFlags struct {
 	repeat                               int
 	keep                                 bool
 	timeout                              time.Duration
+	timed                                bool // the time-out was given
 	seed                                 int64
 	junit                                string
 }
 
-func (f *scenarioFlags) register(set *pflag.FlagSet) {
+// register adds the flags. A scenario that harms servers has nothing to keep: they
+// end with it.
+func (f *scenarioFlags) register(set *pflag.FlagSet, limit time.Duration, harms bool) {
 	set.Var(newSwitch(&f.idempotency), "idempotency", "on or off instead of what the lesson has; judged by what the protocol predicts then")
 	set.Var(newSwitch(&f.claimLease), "claim-lease", "on or off, likewise")
 	set.Var(newSwitch(&f.providerKey), "provider-key", "on or off, likewise")
 	set.Var(newChoice(&f.expect, "", "once", "twice", "lost", "parked"), "expect", "judge this outcome instead, for CI: once, twice, lost or parked")
 	set.IntVar(&f.repeat, "repeat", 1, "run it that often; all must agree")
-	set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
-	set.DurationVar(&f.timeout, "timeout", 30*time.Second, "after that it is inconclusive")
+	if !harms {
+		set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
+	}
+	set.DurationVar(&f.timeout, "timeout", limit, "after that it is inconclusive")
 	set.StringVar(&f.junit, "junit", "", "write a JUnit report to this file, too")
 	set.Int64Var(&f.seed, "seed", 0, "what is left to chance in a run comes from this; 0: a new one")
 }
@@ -54,6 +55,14 @@ func (f *scenarioFlags) check(ns notify.Namespace) error {
 		return usagef("--timeout %v: more than 0", f.timeout)
 	}
 	return nil
+}
+
+// limit is how long a scenario may take.
+func (f *scenarioFlags) limit(s scenario.Scenario) time.Duration {
+	if f.timed {
+		return f.timeout
+	}
+	return s.Limit()
 }
 
 // given are the flags that decide how a run is judged, as they were typed.
@@ -91,7 +100,7 @@ func (a *app) scenarioCommand() *cobra.Command {
 workers as child processes), does one thing to it with real signals, waits for events
 and never for time, and judges what became of the notification by the provider's
 ledger. It uses the servers that answer; if none do and no URL was given, it starts a
-private pair and stops it after.
+private pair and stops it after. Those that harm servers always have a pair of their own.
 
 Exit status: 0 as predicted (a bug that is reproduced on purpose, too), 1 not as
 predicted, 75 inconclusive, 69 no servers, 64 wrong usage.`,
@@ -127,10 +136,11 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 			if err := f.check(a.ns()); err != nil {
 				return err
 			}
+			f.timed = cmd.Flags().Changed("timeout")
 			return a.play(cmd.Context(), []scenario.Scenario{s}, f)
 		},
 	}
-	f.register(cmd.Flags())
+	f.register(cmd.Flags(), s.Limit(), s.Harms)
 	return cmd
 }
 
@@ -150,10 +160,12 @@ func (a *app) allCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			f.timed = cmd.Flags().Changed("timeout")
 			return a.play(cmd.Context(), scenarios, f)
 		},
 	}
-	f.register(cmd.Flags())
+	f.register(cmd.Flags(), scenario.Scenario{}.Limit(), false)
+	cmd.Flags().Lookup("timeout").Usage += fmt.Sprintf("; those that harm servers have %s unless it is given", event.Short(scenario.Scenario{Harms: true}.Limit()))
 	which.register(cmd.Flags())
 	return cmd
 }
@@ -204,78 +216,12 @@ func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenari
 	}()
 	ctx, cancel, done := a.signals(ctx)
 	defer done()
-	closeServers, err := a.findServers(ctx)
-	if err != nil {
-		return because(ctx, err)
-	}
-	defer closeServers()
-	versions, err := a.versions(ctx)
-	if err != nil {
-		return because(ctx, unavailableError{err})
-	}
-	r.versions, r.cancel = versions, cancel
+	r.cancel = cancel
+	defer r.closePlaces()
 	for _, s := range scenarios {
 		if err := r.play(ctx, s); err != nil {
 			return err
 		}
 	}
 	return r.end()
-}
-
-// findServers uses the servers that answer. If none do and no address was given, it
-// starts a private pair, and returns what stops it.
-func (a *app) findServers(ctx context.Context) (func(), error) {
-	err := a.tryServers(ctx)
-	if err == nil || a.amqpGiven || a.redisGiven || !isAbsence(err) {
-		return func() {}, err
-	}
-	pair, err := a.privatePair(ctx)
-	if errors.Is(err, servers.ErrNotInstalled) {
-		return nil, fmt.Errorf("no RabbitMQ and Redis answer at localhost, and a private pair needs them installed: %w", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	a.amqpURL, a.redisURL = pair.AMQPURL, pair.RedisURL
-	return func() {
-		closing, stop := context.WithTimeout(context.Background(), time.Minute)
-		defer stop()
-		if err := pair.Close(closing); err != nil {
-			fmt.Fprintf(a.stderr, "notifylab: stop the private servers: %s\n", escape(err.Error()))
-		}
-	}, nil
-}
-
-// tryServers returns nil if both servers answer.
-func (a *app) tryServers(ctx context.Context) error {
-	conn, err := a.dialBroker(ctx, "probe", 5*time.Second)
-	if err != nil {
-		return err
-	}
-	conn.Close()
-	client, err := idem.Dial(a.redisURL, 1)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	return idem.Ping(ctx, client, a.redisURL)
-}
-
-// versions are those of the servers.
-type versions struct{ rabbitmq, redis string }
-
-func (a *app) versions(ctx context.Context) (v versions, err error) {
-	conn, err := broker.Dial(ctx, a.broker("probe", 10*time.Second, 5*time.Second))
-	if err != nil {
-		return v, err
-	}
-	defer conn.Close()
-	v.rabbitmq = strings.TrimPrefix(conn.Server(), "RabbitMQ ")
-	client, err := idem.Dial(a.redisURL, 1)
-	if err != nil {
-		return v, err
-	}
-	defer client.Close()
-	v.redis, err = idem.Version(ctx, client)
-	return v, err
 }

@@ -147,10 +147,11 @@ func (a *app) supervise(ctx context.Context, plan []crew, flags []string, s supe
 		return err
 	}
 	var children []supervise.Child
+	env := (&place{amqpURL: a.amqpURL, redisURL: a.redisURL}).childEnv()
 	for _, c := range plan {
 		argv := append([]string{self, "worker", string(c.channel), "--namespace", a.namespace, "--state-dir", a.state(), "-o", "json", "--grace", s.grace.String()}, flags...)
 		for range c.n {
-			children = append(children, supervise.Child{Name: string(c.channel) + "-worker", Argv: argv, Env: a.childEnv()})
+			children = append(children, supervise.Child{Name: string(c.channel) + "-worker", Argv: argv, Env: env})
 		}
 	}
 	err = sup.Run(ctx, children...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fatih/color"
 
+	"notifylab/internal/event"
 	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
 )
@@ -14,14 +15,16 @@ import (
 // The text around a scenario's events: its header, what was checked, how it ended,
 // and the list of all.
 
-func (r *runner) header(out *printer, s scenario.Scenario, cfg scenario.Config) {
+func (r *runner) header(out *printer, s scenario.Scenario, cfg scenario.Config, at versions) {
 	number := ""
 	if s.Lesson > 0 {
 		number = fmt.Sprintf(", lesson %d of %d", s.Lesson, scenario.Lessons())
 	}
 	out.linef("%s%s: %s", s.Name, number, s.Title)
 	settings := cfg.Settings
-	out.linef("RabbitMQ %s, Redis %s, %s, namespace %s", escape(r.versions.rabbitmq), escape(r.versions.redis), settingsText(&settings), cfg.Namespace)
+	if at != (versions{}) { // else there are no servers
+		out.linef("RabbitMQ %s, Redis %s, %s, namespace %s", escape(at.rabbitmq), escape(at.redis), settingsText(&settings), cfg.Namespace)
+	}
 	out.linef("")
 }
 
@@ -49,7 +52,7 @@ func (r *runner) verdict(out *printer, s scenario.Scenario, v scenario.Verdict) 
 		}
 		out.linef("try: notifylab scenario %s -v", s.Name)
 	}
-	if r.flags.keep {
+	if r.flags.keep && !s.Harms {
 		out.linef("kept: queues %s.*, keys %s:*; look around with --namespace %s", v.Namespace, v.Namespace, v.Namespace)
 	}
 }
@@ -166,12 +169,17 @@ func byCurl(s scenario.Scenario) string {
 func lesson(s scenario.Scenario) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\nSettings: ", s.Title, s.Help)
-	if s.Any {
+	if s.Any && s.Settings == (event.Settings{}) {
 		b.WriteString("any; by default all off.\n")
+	} else if s.Any {
+		fmt.Fprintf(&b, "any; by default %s.\n", settingsText(&s.Settings))
 	} else {
 		fmt.Fprintf(&b, "%s.\n", settingsText(&s.Settings))
 	}
 	fmt.Fprintf(&b, "Outcome:  %s.\n", s.Outcome)
+	if s.Harms {
+		b.WriteString("Servers:  a RabbitMQ and a Redis of its own, made of the installed programs.\n")
+	}
 	if s.ByHand != "" {
 		fmt.Fprintf(&b, "\nBy hand\n%s\n", s.ByHand)
 	}

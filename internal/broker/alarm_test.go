@@ -80,6 +80,11 @@ func alarm(t *testing.T, pair *servers.Pair, b bench) {
 		}
 	})
 	closeBlocked(t, b, idle)
+	select {
+	case <-s.Unblocked():
+		t.Error("unblocked during the alarm")
+	default:
+	}
 	if s.Err() != nil {
 		t.Errorf("the session did not outlast its publish time-out of %v: %v", overdue, s.Err())
 	}
@@ -87,15 +92,9 @@ func alarm(t *testing.T, pair *servers.Pair, b bench) {
 	lift()
 	for _, d := range waits {
 		promptly(t, "a copy after the alarm", slack, func() {
-			for { // until the broker has said that it is over
-				err := s.Park(soon(t), d, notify.Failure{})
-				if err == nil {
-					return
-				}
-				if !errors.Is(err, notify.ErrBlocked) {
-					t.Fatal(err)
-				}
-				<-time.After(10 * time.Millisecond)
+			<-s.Unblocked()
+			if err := s.Park(soon(t), d, notify.Failure{}); err != nil {
+				t.Fatal(err)
 			}
 		})
 	}

@@ -152,6 +152,13 @@ func (s *Session) Park(ctx context.Context, d *notify.Delivery, f notify.Failure
 	return s.copy(ctx, d, s.topology.DeadLetters(s.channel), f)
 }
 
+// Unblocked returns a channel that is closed when the broker does not, or no
+// longer, hold copies back. It stays open if the session ends before that.
+func (s *Session) Unblocked() <-chan struct{} {
+	_, free := s.copies.changes()
+	return free
+}
+
 func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f notify.Failure) error {
 	origin, ok := d.Origin.(amqp.Delivery)
 	if !ok {

@@ -27,7 +27,8 @@ type Publisher struct {
 	returns  <-chan amqp.Return
 	returned map[string]amqp.Return // by serial
 	blocked  error                  // [notify.ErrBlocked] and why, or nil
-	blocking chan struct{}          // closed while it does
+	blocking chan struct{}          // closed while there is a reason
+	free     chan struct{}          // closed while there is none
 }
 
 // Publisher makes a publisher with at most window messages in flight, at least
@@ -57,7 +58,9 @@ func (c *Conn) Publisher(ctx context.Context, window int) (*Publisher, error) {
 		returns:  ch.NotifyReturn(make(chan amqp.Return, window)),
 		returned: map[string]amqp.Return{},
 		blocking: make(chan struct{}),
+		free:     make(chan struct{}),
 	}
+	close(p.free)
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := c.amqp.NotifyBlocked(make(chan amqp.Blocking, 16))
 	c.running.Go(func() { p.write(ctx, closed) })
@@ -169,25 +172,27 @@ func (p *Publisher) watch(blocked <-chan amqp.Blocking) {
 func (p *Publisher) hold(b amqp.Blocking) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch was := p.blocked; {
-	case !b.Active:
-		p.blocked = nil
-		if was != nil {
-			p.blocking = make(chan struct{})
-		}
-	default:
+	was := p.blocked != nil
+	p.blocked = nil
+	if b.Active {
 		p.blocked = fmt.Errorf("%w: %s", notify.ErrBlocked, b.Reason)
-		if was == nil {
-			close(p.blocking)
-		}
+	}
+	switch {
+	case b.Active && !was:
+		close(p.blocking)
+		p.free = make(chan struct{})
+	case !b.Active && was:
+		close(p.free)
+		p.blocking = make(chan struct{})
 	}
 }
 
-// untilBlocked is closed while the broker holds publishers back.
-func (p *Publisher) untilBlocked() <-chan struct{} {
+// changes returns two channels: one is closed while the broker holds publishers
+// back, the other while it doesn't.
+func (p *Publisher) changes() (blocking, free <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.blocking
+	return p.blocking, p.free
 }
 
 // reap frees the places of messages that nobody waits for, when they are

@@ -80,7 +80,7 @@ func (r *Receipt) answered(ctx context.Context) bool {
 // back.
 func (r *Receipt) held(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	blocking := r.p.untilBlocked()
+	blocking, _ := r.p.changes()
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {

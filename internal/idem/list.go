@@ -88,7 +88,8 @@ func literal(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(s)
 }
 
-// ours are the keys that the program writes, in the empty namespace.
+// ours are the keys that the program writes, in the empty namespace: the records
+// first.
 func ours() []string {
 	return []string{"notification:*:*:*", "crashes:notification:*:*:*", "crash:*:*:*", "lab:*", "passes:*"}
 }
@@ -97,8 +98,18 @@ func ours() []string {
 // In the empty namespace other programs' keys stay, but for those that are named as
 // ours are. After an error some are deleted.
 func Forget(ctx context.Context, c Client, ns notify.Namespace) (int, error) {
+	return forget(ctx, c, ns, ours())
+}
+
+// ForgetRecords deletes the records of a namespace and nothing else, and returns
+// how many those were.
+func ForgetRecords(ctx context.Context, c Client, ns notify.Namespace) (int, error) {
+	return forget(ctx, c, ns, ours()[:1])
+}
+
+func forget(ctx context.Context, c Client, ns notify.Namespace, patterns []string) (int, error) {
 	n := 0
-	for _, pattern := range ours() {
+	for _, pattern := range patterns {
 		err := each(ctx, c, ns.Key(pattern), func(keys []string) error {
 			answers, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
 				for _, key := range keys { // one by one: on a Cluster they live apart

@@ -244,6 +244,16 @@ func (s *stage) awaitAccepted(ctx context.Context, id string, c notify.Channel) 
 	return nil
 }
 
+// awaitWorker waits until a worker of a channel says something of itself, from the
+// n-th event on.
+func (s *stage) awaitWorker(ctx context.Context, n int, kind event.Kind, c notify.Channel) error {
+	_, err := s.history.AwaitFrom(ctx, n, func(e event.Event) bool { return e.Kind == kind && e.ID == "" && e.Channel == string(c) })
+	if err != nil {
+		return never{fmt.Sprintf("no %s worker said %s", c, words(kind)), s.lastLog(), context.Cause(ctx)}
+	}
+	return nil
+}
+
 // awaitSettled waits until a notification is accepted and its message acked.
 func (s *stage) awaitSettled(ctx context.Context, id string, c notify.Channel) error {
 	if err := s.awaitAccepted(ctx, id, c); err != nil {

@@ -27,6 +27,9 @@ type Scenario struct {
 	// Settings are the lesson's own. Any says that it comes out alike under all.
 	Settings event.Settings
 	Any      bool
+	// Harms says that it stops servers or has them misbehave: it is played on a
+	// pair of its own.
+	Harms bool
 
 	channels []notify.Channel
 	// check refuses settings under which there is nothing to play.
@@ -52,6 +55,7 @@ func Catalogue() []Scenario {
 		fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter(),
 		duplicatePublish(), liveTakeover(), drain(), prefetchBlast(), headOfLine(),
 		poison(), malformed(), replay(), unroutable(),
+		brokerRestart(), redisOutage(), redisAmnesia(), brokerAlarm(),
 	}
 }
 
@@ -85,6 +89,19 @@ func (s Scenario) Check(settings event.Settings) error {
 	return s.check(settings)
 }
 
+// Limit is how long a run may take if nobody says otherwise.
+func (s Scenario) Limit() time.Duration {
+	if s.Harms {
+		return 2 * time.Minute // a broker takes seconds to boot
+	}
+	return 30 * time.Second
+}
+
+// Unplayed is the verdict on a scenario that could not be begun, and why.
+func (s Scenario) Unplayed(cfg Config, why string) Verdict {
+	return s.signed(inconclusive(nil, 0, why), cfg)
+}
+
 // errTimeout is the cause of a run that took too long.
 var errTimeout = errors.New("time is up")
 
@@ -101,8 +118,12 @@ const lookLimit = 10 * time.Second
 // Run plays the scenario once and judges it. An error means that it could not be
 // played (servers that are away or refuse; a signal: ctx's cause), or that its
 // namespace could not be cleaned up, which is tried in any case unless it is to be
-// kept. When Run returns nothing that it started runs.
+// kept. When Run returns nothing that it started runs. A pair that it harmed is as
+// it was only if the verdict is held or not held; else it is of no use any more.
 func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
+	if s.Harms && cfg.Pair == nil {
+		return s.Unplayed(cfg, "there are no servers that it may harm"), nil
+	}
 	timed, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, errTimeout)
 	defer cancel()
 	stage, err := setUp(timed, cfg, s.channels)

@@ -14,12 +14,15 @@ import (
 	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/provider"
+	"notifylab/internal/servers"
 	"notifylab/internal/supervise"
 )
 
 // Config is what a run of a scenario needs to know of the world.
 type Config struct {
 	AMQPURL, RedisURL string
+	// Pair is the servers at these addresses if they may be harmed, else nil.
+	Pair *servers.Pair
 	// Worker is the command of a worker of a channel, without the flags that
 	// the stage adds: its own program's, and Env its environment, by which it
 	// gets the servers' addresses.
@@ -53,7 +56,9 @@ type stage struct {
 	topology  broker.Topology
 	dir       string // the workers' state
 	began     time.Time
-	ours      bool                    // the namespace, to be cleaned up
+	ours      bool // the namespace, to be cleaned up
+	harmed    bool // the servers, and not yet as they were
+	onCrash   func(context.Context) error
 	giveUp    context.CancelCauseFunc // ends the play
 	after     []func()                // called when the workers are gone
 
@@ -144,6 +149,10 @@ func (s *stage) connect(ctx context.Context) (err error) {
 	if err := idem.Ping(ctx, s.redis, s.RedisURL); err != nil {
 		return err
 	}
+	return s.connectBroker(ctx)
+}
+
+func (s *stage) connectBroker(ctx context.Context) (err error) {
 	s.conn, err = broker.Dial(ctx, broker.Config{URL: s.AMQPURL, Name: "notifylab scenario " + string(s.Namespace), Heartbeat: 10 * time.Second, Timeout: 5 * time.Second})
 	if err != nil {
 		return err
@@ -188,9 +197,9 @@ func (s *stage) stopWorkers() {
 	_ = s.workers.Stop() // who was given up has been said
 }
 
-// tearDown ends what runs and, unless it is to be kept, deletes the namespace. It
-// has its own time for that, which begins when the workers are gone: they may
-// take all of their grace.
+// tearDown ends what runs and, unless it is to be kept or its servers are not as
+// they were, deletes the namespace. It has its own time for that, which begins when
+// the workers are gone: they may take all of their grace.
 func (s *stage) tearDown() error {
 	if s.workers != nil {
 		s.stopWorkers()
@@ -205,13 +214,13 @@ func (s *stage) tearDown() error {
 		errs = append(errs, s.listening.Close(ctx))
 	}
 	if s.conn != nil {
-		if s.ours && !s.Keep {
+		if s.cleans() {
 			errs = append(errs, s.conn.Delete(ctx, s.topology.QueueNames()...))
 		}
 		errs = append(errs, s.conn.Close())
 	}
 	if s.redis != nil {
-		if s.ours && !s.Keep {
+		if s.cleans() {
 			_, err := idem.Forget(ctx, s.redis, s.Namespace)
 			errs = append(errs, err)
 		}
@@ -222,3 +231,5 @@ func (s *stage) tearDown() error {
 	}
 	return errors.Join(errs...)
 }
+
+func (s *stage) cleans() bool { return s.ours && !s.Keep && !s.harmed }

@@ -21,14 +21,19 @@ func (s *stage) sink(e event.Event) {
 	if queued, ok := s.beingQueued(Subject{e.ID, e.Channel}); ok {
 		<-queued
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*idem.Timeout)
+	defer cancel()
 	if n, ok := s.named(e.ID); ok && e.Kind == event.Crash {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*idem.Timeout)
-		defer cancel()
 		if seen, err := s.look(ctx, n, notify.Channel(e.Channel)); err == nil {
 			s.noteAtCrash(Subject{e.ID, e.Channel}, seen)
 		}
 	}
 	s.emit(e)
+	if e.Kind == event.Crash && s.onCrash != nil {
+		if err := s.onCrash(ctx); err != nil {
+			s.giveUp(err)
+		}
+	}
 	if e.Kind == event.GaveUp {
 		s.giveUp(never{what: e.Owner + " was given up", hint: s.lastLog(), err: errors.New(e.Exit)})
 	}

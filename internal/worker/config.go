@@ -28,6 +28,7 @@ type Session interface {
 	// notify.ErrBlocked the same call again goes on with it.
 	Retry(ctx context.Context, d *notify.Delivery, delay time.Duration, f notify.Failure) error
 	Park(context.Context, *notify.Delivery, notify.Failure) error
+	Unblocked() <-chan struct{} // closed while nothing holds copies back
 
 	Cancel(context.Context) error // no more deliveries
 	Close(context.Context) int    // gives back what is unsettled: how many

@@ -27,7 +27,7 @@ type handling struct {
 	lost    int         // how often too little of the lease was left
 	copy    func(context.Context) ending
 	waits   int  // for its copy
-	blocked bool // was said of its copy
+	blocked bool // its copy waited for the end of an alarm
 }
 
 func (w *Worker) newHandling(s Session, d *notify.Delivery) *handling {

@@ -73,15 +73,16 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		}
 		h.crash(BeforeCopy)
 		err := h.publish(ctx, publish)
+		said := h.blocked
+		h.blocked = errors.Is(err, notify.ErrBlocked)
 		switch {
 		case errors.Is(err, notify.ErrReturned):
 			h.say(event.Event{Kind: event.Returned, Queue: queueOf(e, h)})
 			return uncopied
-		case errors.Is(err, notify.ErrNacked):
-			h.say(event.Event{Kind: event.CopyWaiting, Queue: queueOf(e, h), Reason: err.Error()})
-			return uncopied
-		case errors.Is(err, notify.ErrBlocked):
-			h.sayBlocked(event.Event{Kind: event.CopyWaiting, Queue: queueOf(e, h), Reason: err.Error()})
+		case errors.Is(err, notify.ErrNacked), h.blocked:
+			if !said { // once, since an alarm can last
+				h.say(event.Event{Kind: event.CopyWaiting, Queue: queueOf(e, h), Reason: err.Error()})
+			}
 			return uncopied
 		case err != nil:
 			return left
@@ -91,16 +92,6 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		return h.ack(ctx)
 	}
 	return h.copy(ctx)
-}
-
-// sayBlocked says e once. For as long as it may take until the copy gets through,
-// it is looked at each second.
-func (h *handling) sayBlocked(e event.Event) {
-	if !h.blocked {
-		h.blocked = true
-		h.say(e)
-	}
-	h.waits = 0
 }
 
 func queueOf(e event.Event, h *handling) string {

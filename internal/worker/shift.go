@@ -142,8 +142,13 @@ func (sh *shift) copyLater(ctx context.Context, h *handling) {
 	if sh.AckEarly {
 		until = ctx
 	}
+	var unblocked <-chan struct{}
+	if h.blocked {
+		unblocked = h.s.Unblocked()
+	}
 	select {
 	case <-time.After(h.copyWait()):
+	case <-unblocked:
 	case <-until.Done():
 	}
 	if !sh.enter(until, 1) {

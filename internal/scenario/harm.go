@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/servers"
+)
+
+// What is done to the servers themselves, which are the scenario's own. Until all
+// is undone nothing can be cleaned up on them.
+
+// States of a server, as notes have them.
+const (
+	stopped = "stopped"
+	killed  = "killed"
+	running = "running"
+	alarmed = "alarmed"
+)
+
+// stopServer ends a server in its own orderly way.
+func (s *stage) stopServer(ctx context.Context, server servers.Server) error {
+	s.harmed = true
+	if err := s.Pair.Stop(ctx, server); err != nil {
+		return err
+	}
+	s.noteServer(server, stopped, "is stopped")
+	return nil
+}
+
+// killServer ends a server with SIGKILL.
+func (s *stage) killServer(ctx context.Context, server servers.Server) error {
+	s.harmed = true
+	if err := s.Pair.Kill(ctx, server); err != nil {
+		return err
+	}
+	s.noteServer(server, killed, "is killed")
+	return nil
+}
+
+// startServer starts it again, on what it has stored, and returns when the stage
+// can use it.
+func (s *stage) startServer(ctx context.Context, server servers.Server) error {
+	if err := s.Pair.Start(ctx, server); err != nil {
+		return err
+	}
+	if server == servers.RabbitMQ {
+		_ = s.conn.Close() // it ended with the broker
+		if err := s.connectBroker(ctx); err != nil {
+			return err
+		}
+	}
+	s.harmed = false
+	s.noteServer(server, running, "runs again")
+	return nil
+}
+
+// raiseAlarm has RabbitMQ find that it is low on memory. It holds publishers back
+// until lift is called.
+func (s *stage) raiseAlarm(ctx context.Context) (lift func(context.Context) error, err error) {
+	s.harmed = true
+	before, err := s.Pair.Rabbitmqctl(ctx, "eval", "vm_memory_monitor:get_vm_memory_high_watermark().")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.watermark(ctx, "0.0000001"); err != nil {
+		return nil, err
+	}
+	s.noteServer(servers.RabbitMQ, alarmed, "is low on memory: publishers have to wait")
+	return func(ctx context.Context) error {
+		if err := s.watermark(ctx, strings.TrimSpace(before)); err != nil {
+			return err
+		}
+		s.harmed = false
+		s.noteServer(servers.RabbitMQ, running, "has memory again")
+		return nil
+	}, nil
+}
+
+func (s *stage) watermark(ctx context.Context, fraction string) error {
+	_, err := s.Pair.Rabbitmqctl(ctx, "set_vm_memory_high_watermark", fraction)
+	return err
+}
+
+func (s *stage) noteServer(server servers.Server, state, reason string) {
+	s.emit(event.Event{
+		Time: time.Now(), Kind: event.Note, Source: source, PID: os.Getpid(),
+		Owner: string(server), State: state, Reason: reason,
+	})
+}
+
+// serverWas checks through which states a server was taken.
+func (r *Record) serverWas(server servers.Server, want ...string) Finding {
+	var got []string
+	for _, e := range r.Events {
+		if ofServer(e, server) {
+			got = append(got, e.State)
+		}
+	}
+	f := Finding{What: string(server), Want: strings.Join(want, ", "), Got: strings.Join(got, ", ")}
+	if len(got) == 0 {
+		f.Got = "as it was"
+	}
+	f.OK = f.Got == f.Want
+	return f
+}
+
+func ofServer(e event.Event, server servers.Server) bool {
+	return e.Kind == event.Note && e.Source == source && e.Owner == string(server)
+}
+
+// lived checks what a worker went through, and that it went through it in one life.
+func (r *Record) lived(worker string, want ...event.Kind) Finding {
+	f := Finding{What: worker + ", in one life", Want: words(want...)}
+	var got []event.Kind
+	lives := 1
+	for _, e := range r.Events {
+		switch e.Kind {
+		case event.Ready, event.Disconnect, event.Reconnected:
+			if e.Source == worker {
+				got = append(got, e.Kind)
+			}
+		case event.Restart:
+			if e.Owner == worker {
+				lives++
+			}
+		}
+	}
+	f.Got = words(got...)
+	if lives > 1 {
+		f.Got += fmt.Sprintf(", in %d lives", lives)
+	}
+	f.OK = f.Got == f.Want
+	return f
+}
