@@ -132,10 +132,21 @@ func eventAlterations(s specimen) []alteration {
 				alteration{name + "other back-off", at(func(e *event.Event) { e.BackoffMS++ }), id, ""},
 				alteration{name + "twice", func(r *Record) { r.Events = slices.Insert(r.Events, i, e) }, id, ""})
 		case event.Note:
+			if e.Owner != "" { // a server
+				all = append(all, alteration{name + "of another server", at(func(e *event.Event) { e.Owner = "another" }), id, ""})
+			} else {
+				all = append(all,
+					alteration{name + "one more", at(func(e *event.Event) { e.Messages++ }), id, ""},
+					alteration{name + "one less", at(func(e *event.Event) { e.Messages-- }), id, ""})
+			}
+			all = append(all, alteration{name + "by a worker", at(func(e *event.Event) { e.Source = "email-worker-1" }), id, ""})
+		case event.Ready, event.Disconnect, event.Reconnected:
+			if !slices.ContainsFunc(s.record.Events, func(e event.Event) bool { return e.Kind == event.Note && e.Owner != "" }) {
+				continue // no server was harmed, and what a worker goes through is not judged
+			}
 			all = append(all,
-				alteration{name + "one more", at(func(e *event.Event) { e.Messages++ }), id, ""},
-				alteration{name + "one less", at(func(e *event.Event) { e.Messages-- }), id, ""},
-				alteration{name + "by a worker", at(func(e *event.Event) { e.Source = "email-worker-1" }), id, ""})
+				alteration{name + "twice", func(r *Record) { r.Events = slices.Insert(r.Events, i, e) }, id, ""},
+				alteration{name + "in another life", func(r *Record) { r.Events = slices.Insert(r.Events, i, restarted()) }, id, ""})
 		}
 	}
 	return all

@@ -75,7 +75,7 @@ func playBrokerAlarm(ctx context.Context, s *stage) error {
 	if err := s.publishUntilHeld(ctx, 3); err != nil {
 		return err
 	}
-	s.note(victim, notify.Push, s.provider.Refused(victim.ID, notify.Push)-s.attempts(victim.ID), "waits unacked: its copy is not confirmed, and it is not sent again")
+	s.note(victim, notify.Push, s.provider.Refused(victim.ID, notify.Push)-s.attempts(victim.ID), "the copy waits, and its message is neither acked nor sent again")
 	if err := lift(ctx); err != nil {
 		return err
 	}
@@ -147,11 +147,11 @@ func judgeBrokerAlarm(c cast, r *Record) Verdict {
 		return func(e event.Event) bool { return e.Kind == kind && about(e, s) }
 	}
 	findings := []Finding{
-		r.serverWas(servers.RabbitMQ, alarmed, running),
-		r.lived("push-worker-1", event.Ready),
+		r.serverWas(servers.RabbitMQ, c.victim.ID, alarmed, running),
+		r.lived("push-worker-1", c.victim.ID, event.Ready),
 		r.said("worker lines", victim, event.CopyWaiting, event.Note, event.DeadLetter),
-		r.times("worker lines", victim, event.Retry, 2),
-		r.noted("provider, "+c.victim.ID+", meanwhile", victim, 0, "calls more than attempts"),
+		r.backoffs(victim, 500, 1000),
+		r.noted("provider, "+c.victim.ID+", meanwhile", victim, 0, "calls beyond its attempts"),
 		r.refusals(c.victim.ID, victim, 3),
 		r.accepted(c.victim.ID, victim, 0),
 		r.accepted("the one behind it", behind, 1),

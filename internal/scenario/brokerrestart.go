@@ -92,8 +92,8 @@ func judgeBrokerRestart(c cast, r *Record) Verdict {
 	again := func(e event.Event) bool { return e.Kind == event.Received && about(e, victim) && e.Redelivered }
 	isBack := func(e event.Event) bool { return ofServer(e, servers.RabbitMQ) && e.State == stopped }
 	findings := []Finding{
-		r.serverWas(servers.RabbitMQ, stopped, running),
-		r.lived("push-worker-1", event.Ready, event.Disconnect, event.Ready),
+		r.serverWas(servers.RabbitMQ, c.victim.ID, stopped, running),
+		r.lived("push-worker-1", c.victim.ID, event.Ready, event.Disconnect, event.Ready),
 		r.accepted(c.victim.ID, victim, accepted),
 		r.accepted("the one that waited", behind, 1),
 		r.said("worker lines", victim, append(append(before, event.Dropped), after...)...),

@@ -93,15 +93,16 @@ func (s *stage) noteServer(server servers.Server, state, reason string) {
 	})
 }
 
-// serverWas checks through which states a server was taken.
-func (r *Record) serverWas(server servers.Server, want ...string) Finding {
+// serverWas checks through which states a server was taken, for the sake of a
+// notification.
+func (r *Record) serverWas(server servers.Server, id string, want ...string) Finding {
 	var got []string
 	for _, e := range r.Events {
 		if ofServer(e, server) {
 			got = append(got, e.State)
 		}
 	}
-	f := Finding{What: string(server), Want: strings.Join(want, ", "), Got: strings.Join(got, ", ")}
+	f := Finding{What: string(server), Want: strings.Join(want, ", "), Got: strings.Join(got, ", "), IDs: []string{id}}
 	if len(got) == 0 {
 		f.Got = "as it was"
 	}
@@ -113,9 +114,10 @@ func ofServer(e event.Event, server servers.Server) bool {
 	return e.Kind == event.Note && e.Source == source && e.Owner == string(server)
 }
 
-// lived checks what a worker went through, and that it went through it in one life.
-func (r *Record) lived(worker string, want ...event.Kind) Finding {
-	f := Finding{What: worker + ", in one life", Want: words(want...)}
+// lived checks what a worker went through while it had a notification in hand, and
+// that it went through it in one life.
+func (r *Record) lived(worker, id string, want ...event.Kind) Finding {
+	f := Finding{What: worker + ", in one life", Want: words(want...), IDs: []string{id}}
 	var got []event.Kind
 	lives := 1
 	for _, e := range r.Events {

@@ -119,6 +119,13 @@ func TestChecks(t *testing.T) {
 		{"noted, none", noted("scenario", 0).noted("n", victim, 1, "messages"), Finding{"n", "1 message", "0 messages", false, ids}},
 		{"noted by a worker", noted("push-worker-1", 1).noted("n", victim, 1, "messages"), Finding{"n", "1 message", "never looked at", false, ids}},
 
+		{"server", (&Record{Events: []event.Event{serverNote("Redis", killed), serverNote("RabbitMQ", stopped), serverNote("Redis", running)}}).serverWas("Redis", "a", killed, running), Finding{"Redis", "killed, running", "killed, running", true, []string{"a"}}},
+		{"server, not back", (&Record{Events: []event.Event{serverNote("Redis", killed)}}).serverWas("Redis", "a", killed, running), Finding{"Redis", "killed, running", "killed", false, []string{"a"}}},
+		{"server, never", lost.serverWas("Redis", "a", killed, running), Finding{"Redis", "killed, running", "as it was", false, []string{"a"}}},
+		{"lived", (&Record{Events: []event.Event{ofWorker(event.Ready), ofWorker(event.Disconnect)}}).lived("push-worker-1", "a", event.Ready, event.Disconnect), Finding{"push-worker-1, in one life", "ready, disconnect", "ready, disconnect", true, []string{"a"}}},
+		{"lived, in two lives", (&Record{Events: []event.Event{ofWorker(event.Ready), restarted(), ofWorker(event.Ready)}}).lived("push-worker-1", "a", event.Ready, event.Ready), Finding{"push-worker-1, in one life", "ready, ready", "ready, ready, in 2 lives", false, []string{"a"}}},
+		{"lived, another", (&Record{Events: []event.Event{ofWorker(event.Ready)}}).lived("push-worker-2", "a", event.Ready), Finding{"push-worker-2, in one life", "ready", "nothing", false, []string{"a"}}},
+
 		{"each sent", of(event.Sent).eachSent([]notify.Notification{bad()}, notify.Push), Finding{"push worker lines", "1 sent", "1 sent", true, nil}},
 		{"each sent, twice", of(event.Sent, event.Sent).eachSent([]notify.Notification{bad()}, notify.Push), Finding{"push worker lines", "1 sent", "0 sent", false, ids}},
 	}

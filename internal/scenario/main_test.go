@@ -73,8 +73,13 @@ const deadline = 30 * time.Second
 
 func newRig(t testing.TB) rig {
 	t.Helper()
-	bin := binary(t)
 	amqpURL, redisURL := serverstest.URLs(t)
+	return newRigAt(t, amqpURL, redisURL)
+}
+
+func newRigAt(t testing.TB, amqpURL, redisURL string) rig {
+	t.Helper()
+	bin := binary(t)
 	story := new(event.History)
 	return rig{story: story, Config: Config{
 		AMQPURL: amqpURL, RedisURL: redisURL,

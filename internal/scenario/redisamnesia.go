@@ -88,7 +88,7 @@ func judgeRedisAmnesia(c cast, r *Record) Verdict {
 		r.times("worker lines", victim, event.DuplicateDropped, 0),
 		r.revived(victim, true),
 		r.recordAtCrash(victim, state, retention),
-		r.noted("redis, then", victim, 1, "records deleted"),
+		r.noted("redis records, then", victim, 1, "deleted"),
 		r.record(victim, state, retention),
 		r.ready("notify.push", 0),
 		r.elsewhere("notify.push"),

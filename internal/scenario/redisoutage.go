@@ -65,7 +65,7 @@ func playRedisOutage(ctx context.Context, s *stage) error {
 		return err
 	}
 	n := s.provider.Accepted(late.ID, notify.Push)
-	s.note(late, notify.Push, n, "was received and is not sent: it can't be claimed")
+	s.note(late, notify.Push, n, "the late one was received and is not sent: it can't be claimed")
 	from = s.history.Len()
 	if err := s.startServer(ctx, servers.Redis); err != nil {
 		return err
@@ -93,8 +93,8 @@ func judgeRedisOutage(c cast, r *Record) Verdict {
 		return func(e event.Event) bool { return e.Kind == kind && about(e, s) }
 	}
 	findings := []Finding{
-		r.serverWas(servers.Redis, killed, running),
-		r.lived("push-worker-1", event.Ready, event.Disconnect, event.Reconnected),
+		r.serverWas(servers.Redis, c.victim.ID, killed, running),
+		r.lived("push-worker-1", c.victim.ID, event.Ready, event.Disconnect, event.Reconnected),
 		r.accepted(c.victim.ID, victim, 1),
 		r.accepted("the late one", late, 1),
 		r.noted("provider, the late one, Redis away", late, 0, "accepted"),

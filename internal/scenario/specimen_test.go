@@ -51,6 +51,11 @@ type specimen struct {
 // specimens are one for each scenario.
 func specimens() map[string]specimen {
 	all := map[string]specimen{
+		"broker-restart": brokerRestartSpecimen(),
+		"redis-outage":   redisOutageSpecimen(),
+		"redis-amnesia":  redisAmnesiaSpecimen(),
+		"broker-alarm":   brokerAlarmSpecimen(),
+
 		"fan-out":     fanOutSpecimen(),
 		"dead-letter": deadLetterSpecimen(),
 		"crash": crashSpecimen(event.Settings{}, 2, Seen{State: NoRecord}, Seen{State: NoRecord},
@@ -137,9 +142,7 @@ func deadLetterSpecimen() specimen {
 }
 
 func fanOutSpecimen() specimen {
-	noted := func(n notify.Notification) event.Event {
-		return event.Event{Kind: event.Note, Source: source, ID: n.ID, Channel: email, Messages: 1}
-	}
+	noted := func(n notify.Notification) event.Event { return noted(n, email, 1) }
 	return specimen{
 		cast: cast{all: []notify.Notification{one(), two(), three()}},
 		record: &Record{
