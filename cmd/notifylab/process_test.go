@@ -240,9 +240,13 @@ func (r *running) signal(s syscall.Signal) {
 // wait waits for the end and returns the status.
 func (r *running) wait() int {
 	r.t.Helper()
+	most := limit
+	if slices.Contains(r.cmd.Args, "all") { // scenarios, among them those that boot a broker
+		most = 5 * time.Minute
+	}
 	select {
 	case <-r.ended:
-	case <-time.After(limit):
+	case <-time.After(most):
 		r.t.Fatalf("%s does not end\n%s", r.name, r.all())
 	}
 	return r.status
