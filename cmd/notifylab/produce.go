@@ -141,11 +141,11 @@ func (p produceFlags) batch() (batch, error) {
 		return b, usagef("--count %d: at least 1", p.count)
 	}
 	if p.rate != "" {
-		n, err := strconv.ParseFloat(strings.TrimSuffix(p.rate, "/s"), 64)
-		if err != nil || !(n >= 0.001 && n <= 1e6) { // it can be NaN
-			return b, usagef("--rate %q: want events a second, such as 500/s", p.rate)
+		every, err := parseRate(p.rate)
+		if err != nil {
+			return b, err
 		}
-		b.every = time.Duration(float64(time.Second) / n)
+		b.every = every
 	}
 	if err := moreThanZero("publish-timeout", p.publishTimeout, "connect-timeout", p.connectTimeout); err != nil {
 		return b, err
@@ -167,6 +167,15 @@ func (p produceFlags) batch() (batch, error) {
 		return b, usagef("%w", err)
 	}
 	return b, nil
+}
+
+// parseRate reads events a second, 500/s, and returns the time between two.
+func parseRate(rate string) (time.Duration, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(rate, "/s"), 64)
+	if err != nil || !(n >= 0.001 && n <= 1e6) { // it can be NaN
+		return 0, usagef("--rate %q: want events a second, such as 500/s", rate)
+	}
+	return time.Duration(float64(time.Second) / n), nil
 }
 
 // nth returns the n-th notification, from 1.

@@ -30,7 +30,8 @@ type Call struct {
 // for concurrent use; calls are only ever added. What it counts it keeps
 // counts of, so that asking costs the same after a million calls.
 type Ledger struct {
-	emit func(event.Event)
+	emit  func(event.Event)
+	brief bool // counts alone
 
 	mu sync.Mutex
 	// Pages of pageSize calls: a single slice would be copied whole, under the
@@ -187,11 +188,9 @@ func (l *Ledger) refuse(c Call) {
 
 func (l *Ledger) addLocked(c Call) {
 	c.Time = time.Now() // under the lock, so that times rise with the order
-	if len(l.pages) == 0 || len(l.pages[len(l.pages)-1]) == pageSize {
-		l.pages = append(l.pages, make([]Call, 0, pageSize))
+	if !l.brief {
+		l.keepLocked(c)
 	}
-	last := &l.pages[len(l.pages)-1]
-	*last = append(*last, c)
 	l.calls++
 	l.kinds[c.Kind]++
 
@@ -213,6 +212,14 @@ func (l *Ledger) addLocked(c Call) {
 		l.emit(c.event())
 	}
 	l.changedLocked()
+}
+
+func (l *Ledger) keepLocked(c Call) {
+	if len(l.pages) == 0 || len(l.pages[len(l.pages)-1]) == pageSize {
+		l.pages = append(l.pages, make([]Call, 0, pageSize))
+	}
+	last := &l.pages[len(l.pages)-1]
+	*last = append(*last, c)
 }
 
 // hold counts by how many more (or fewer, if negative) calls wait at a fault.

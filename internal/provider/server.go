@@ -43,6 +43,8 @@ type Options struct {
 	Emit func(event.Event)
 	// Faults are the first; see [Server.SetFaults].
 	Faults Faults
+	// Brief is for long runs: the ledger keeps counts, and no calls.
+	Brief bool
 }
 
 // A Server is the outside world: an HTTP provider that remembers each call in
@@ -62,6 +64,7 @@ type Server struct {
 // New returns a provider that listens nowhere yet: see [Server.Listen].
 func New(o Options) *Server {
 	s := &Server{Ledger: newLedger(o.Emit)}
+	s.brief = o.Brief
 	s.SetFaults(o.Faults)
 	return s
 }

@@ -91,7 +91,20 @@ func delays() []time.Duration { return []time.Duration{500 * time.Millisecond, t
 
 // setUp puts up a stage with queues for some channels. After an error nothing is
 // left of it but its history.
-func setUp(ctx context.Context, cfg Config, channels []notify.Channel) (s *stage, err error) {
+func setUp(ctx context.Context, cfg Config, channels []notify.Channel) (*stage, error) {
+	s, err := makeRoom(ctx, cfg, channels)
+	if err != nil {
+		return s, err
+	}
+	return s, s.open(provider.Options{Emit: s.emitDetail}, supervise.Config{
+		Sink:     s.sink,
+		Settled:  func(e event.Event) bool { return e.Kind == event.Acked },
+		Hopeless: func(status int) bool { return status == 64 || status == 69 },
+	})
+}
+
+// makeRoom makes what a stage has on the servers: connections, queues, settings.
+func makeRoom(ctx context.Context, cfg Config, channels []notify.Channel) (s *stage, err error) {
 	s = &stage{
 		Config: cfg, began: time.Now(),
 		quiet: map[string]event.Kind{}, atCrash: map[Subject]Seen{},
@@ -118,19 +131,18 @@ func setUp(ctx context.Context, cfg Config, channels []notify.Channel) (s *stage
 	if err := s.declare(ctx); err != nil {
 		return s, err
 	}
-	if err := s.set(ctx, cfg.Settings); err != nil {
-		return s, err
-	}
-	s.provider = provider.New(provider.Options{Emit: s.emitDetail})
+	return s, s.set(ctx, cfg.Settings)
+}
+
+// open puts up the provider and the workers' supervisor.
+func (s *stage) open(o provider.Options, w supervise.Config) (err error) {
+	s.provider = provider.New(o)
 	if s.listening, err = s.provider.Listen(""); err != nil {
-		return s, err
+		_ = s.tearDown()
+		return err
 	}
-	s.workers = supervise.New(supervise.Config{
-		Sink:     s.sink,
-		Settled:  func(e event.Event) bool { return e.Kind == event.Acked },
-		Hopeless: func(status int) bool { return status == 64 || status == 69 },
-	})
-	return s, nil
+	s.workers = supervise.New(w)
+	return nil
 }
 
 func (s *stage) elapsed() time.Duration { return time.Since(s.began) }
@@ -183,7 +195,7 @@ func (s *stage) set(ctx context.Context, v event.Settings) error {
 	if err != nil {
 		return err
 	}
-	if err := s.redis.Expire(ctx, s.Namespace.Key("lab:flags"), keyMemory).Err(); err != nil {
+	if err := s.redis.Expire(ctx, s.Namespace.Key("lab:flags"), max(keyMemory, s.expiry())).Err(); err != nil {
 		return fmt.Errorf("let the settings expire: %w", err)
 	}
 	return nil

@@ -1,0 +1,247 @@
+package scenario
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+	"notifylab/internal/servers"
+)
+
+// A Tally is what a soak came to. It counts messages: a notification is one on each
+// channel.
+type Tally struct {
+	Kind      string `json:"kind"` // soak
+	ElapsedMS int64  `json:"elapsed_ms"`
+
+	Published   int `json:"published"`
+	Confirmed   int `json:"confirmed"`
+	Refused     int `json:"refused"`     // returned or nacked: they are nowhere
+	Unconfirmed int `json:"unconfirmed"` // they may be there or not
+	Arrived     int `json:"arrived"`     // unconfirmed, and accepted all the same
+
+	Accepted int `json:"accepted"` // calls that the provider accepted
+	Again    int `json:"again"`    // of these, a second time or more
+	Known    int `json:"known"`    // calls that the provider knew by their key
+
+	Kills            int `json:"kills"`
+	RabbitMQRestarts int `json:"rabbitmq_restarts"`
+	RedisRestarts    int `json:"redis_restarts"`
+
+	// What became of the confirmed ones, in the end.
+	Once    int `json:"once"`
+	Twice   int `json:"twice"`
+	Lost    int `json:"lost"`
+	Parked  int `json:"parked"`
+	Unknown int `json:"unknown"` // they still waited
+}
+
+// soakTally counts while it goes on. Of each message it keeps six bytes.
+type soakTally struct {
+	mu       sync.Mutex
+	began    time.Time
+	total    Tally
+	messages map[notify.Channel]*messages
+	again    []sentAgain
+	harm     []interruption
+}
+
+// messages are those of a channel, by number.
+type messages struct {
+	published []publication
+	accepted  []uint8
+	last      []uint32 // when it was accepted, in ms since the beginning
+}
+
+// A publication is what the producer knows of a message.
+type publication byte
+
+const (
+	notPublished publication = iota
+	confirmed
+	unconfirmed
+)
+
+// sentAgain is one acceptance more than there should be, and the one before it.
+type sentAgain struct {
+	n       int
+	channel notify.Channel
+	before  time.Duration // since the beginning
+	at      time.Duration
+}
+
+// An interruption is one thing that was done.
+type interruption struct {
+	what     servers.Server // or killOf
+	channel  notify.Channel // of a killed worker
+	from, to time.Time
+}
+
+const killOf servers.Server = "a worker"
+
+func newSoakTally(began time.Time) *soakTally {
+	t := &soakTally{began: began, total: Tally{Kind: "soak"}, messages: map[notify.Channel]*messages{}}
+	for _, c := range notify.Channels() {
+		t.messages[c] = &messages{}
+	}
+	return t
+}
+
+// reach makes room for the n-th.
+func (m *messages) reach(n int) {
+	for len(m.published) <= n {
+		m.published, m.accepted, m.last = append(m.published, notPublished), append(m.accepted, 0), append(m.last, 0)
+	}
+}
+
+// offered is called before a message is published: it could be accepted first.
+func (t *soakTally) offered(n int, c notify.Channel) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.messages[c].reach(n)
+}
+
+func (t *soakTally) published() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.total.Published++
+}
+
+func (t *soakTally) answered(n int, c notify.Channel, fate broker.Fate) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch fate {
+	case broker.Confirmed:
+		t.total.Confirmed++
+		t.messages[c].published[n] = confirmed
+	case broker.Unknown:
+		t.total.Unconfirmed++
+		t.messages[c].published[n] = unconfirmed
+	default:
+		t.total.Refused++
+	}
+}
+
+// called takes the provider's own words.
+func (t *soakTally) called(e event.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch e.Kind {
+	case event.Accepted, event.AcceptedAgain:
+		t.accepted(e)
+	case event.Deduplicated:
+		t.total.Known++
+	}
+}
+
+func (t *soakTally) accepted(e event.Event) {
+	c := notify.Channel(e.Channel)
+	m, n := t.messages[c], numberOf(e.ID)
+	if m == nil || n < 0 || n >= len(m.accepted) {
+		return // nothing of ours
+	}
+	at := e.Time.Sub(t.began)
+	t.total.Accepted++
+	if m.accepted[n] > 0 {
+		t.total.Again++
+		t.again = append(t.again, sentAgain{n, c, time.Duration(m.last[n]) * time.Millisecond, at})
+	}
+	m.accepted[n] = min(m.accepted[n]+1, 200)
+	m.last[n] = uint32(at.Milliseconds())
+}
+
+// numberOf returns the number in an id, -1 if there is none.
+func numberOf(id string) int {
+	n, err := strconv.Atoi(id[strings.LastIndexByte(id, '-')+1:])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func (t *soakTally) interrupted(i interruption) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.harm = append(t.harm, i)
+	switch i.what {
+	case servers.RabbitMQ:
+		t.total.RabbitMQRestarts++
+	case servers.Redis:
+		t.total.RedisRestarts++
+	default:
+		t.total.Kills++
+	}
+}
+
+// waiting notes how many messages were not settled in time.
+func (t *soakTally) waiting(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.total.Unknown = n
+}
+
+// sum is what there is so far.
+func (t *soakTally) sum() Tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.total
+	if s.ElapsedMS == 0 {
+		s.ElapsedMS = time.Since(t.began).Milliseconds()
+	}
+	return s
+}
+
+// soakEnd is all that a soak's judgement rests on.
+type soakEnd struct {
+	began time.Time
+	Tally
+	lost  []Subject // the first of them
+	again []sentAgain
+	harm  []interruption
+	ns    string
+}
+
+// most offenders that are named.
+const mostNamed = 10
+
+// end gives each confirmed message its outcome, when nothing is left in the queues.
+func (t *soakTally) end(ns string, parked map[Subject]bool, elapsed time.Duration) soakEnd {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := soakEnd{began: t.began, again: t.again, harm: t.harm, ns: ns}
+	t.total.ElapsedMS = elapsed.Milliseconds()
+	for _, c := range notify.Channels() {
+		m := t.messages[c]
+		for n, p := range m.published {
+			switch {
+			case p == confirmed:
+				e.judge(&t.total, Subject{fmt.Sprintf("%s-%d", ns, n), string(c)}, int(m.accepted[n]), parked)
+			case p == unconfirmed && m.accepted[n] > 0:
+				t.total.Arrived++
+			}
+		}
+	}
+	e.Tally = t.total
+	return e
+}
+
+func (e *soakEnd) judge(t *Tally, s Subject, accepted int, parked map[Subject]bool) {
+	switch outcome(accepted, parked[s], false) {
+	case Once:
+		t.Once++
+	case Twice:
+		t.Twice++
+	case Parked:
+		t.Parked++
+	default:
+		t.Lost++
+		if len(e.lost) < mostNamed {
+			e.lost = append(e.lost, s)
+		}
+	}
+}
