@@ -18,6 +18,7 @@ const nobody = "127.0.0.1:1"
 // say: one for all of a run, which is gone after it.
 func TestScenario_that_harms(t *testing.T) {
 	t.Parallel()
+	defer boot([]string{"redis-outage"})()
 	c := cornerAt(t, "amqp://guest:guest@"+nobody+"/", "redis://"+nobody+"/0")
 	r := c.run("scenario", "redis-outage", "--repeat", "3")
 	r.wantStatus(0)
@@ -62,28 +63,36 @@ func TestScenario_that_harms_says_so(t *testing.T) {
 // Wherever it is interrupted, its servers are gone, also those that were away.
 func TestScenario_that_harms_interrupted(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ args, moment string }{
-		{"broker-restart", "starting a private"},
-		{"broker-restart", "DISCONNECTED"},
-		{"broker-restart", "RabbitMQ is stopped"},
-		{"redis-outage", "Redis is killed"},
-		{"broker-alarm", "COPY WAITING"},
+	for _, tt := range []struct {
+		args, moment string
+		sig          syscall.Signal
+	}{
+		{"broker-restart", "starting a private", syscall.SIGTERM},
+		{"broker-restart", "DISCONNECTED", syscall.SIGINT},
+		{"broker-restart", "RabbitMQ is stopped", syscall.SIGTERM},
+		{"redis-outage", "Redis is killed", syscall.SIGINT},
+		{"broker-alarm", "COPY WAITING", syscall.SIGINT},
 	} {
-		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-			t.Run(fmt.Sprintf("%s, %s at %s", tt.args, sig, tt.moment), func(t *testing.T) {
-				t.Parallel()
-				c := cornerAt(t, "", "")
-				r := c.start("scenario", tt.args)
-				r.await(tt.moment, func() bool { return len(having(append(r.lines(), r.errors()...), tt.moment)) > 0 })
-				r.signal(sig)
-				r.wantStatus(128 + int(sig))
-				if len(having(r.errors(), "notifylab:")) > 0 {
-					t.Errorf("stderr:\n%s", r.errorText())
-				}
-				c.awaitNoProcess()
-			})
-		}
+		t.Run(fmt.Sprintf("%s, %s at %s", tt.args, tt.sig, tt.moment), func(t *testing.T) {
+			t.Parallel()
+			defer boot([]string{tt.args})()
+			wantInterrupted(t, tt.moment, tt.sig, "scenario", tt.args)
+		})
 	}
+}
+
+// wantInterrupted sends a signal at a line, and expects that nothing is left.
+func wantInterrupted(t *testing.T, moment string, sig syscall.Signal, args ...string) {
+	t.Helper()
+	c := cornerAt(t, "", "")
+	r := c.start(args...)
+	r.await(moment, func() bool { return len(having(append(r.lines(), r.errors()...), moment)) > 0 })
+	r.signal(sig)
+	r.wantStatus(128 + int(sig))
+	if len(having(r.errors(), "notifylab:")) > 0 {
+		t.Errorf("stderr:\n%s", r.errorText())
+	}
+	c.awaitNoProcess()
 }
 
 // Without installed servers it can't be judged.

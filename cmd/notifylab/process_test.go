@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"notifylab/internal/event"
+	"notifylab/internal/scenario"
 )
 
 // A running is one run of the program and what it has printed so far.
@@ -167,7 +168,7 @@ func (r *running) next() <-chan struct{} {
 // await waits until there is what is looked for.
 func (r *running) await(what string, found func() bool) {
 	r.t.Helper()
-	timeout := time.NewTimer(limit)
+	timeout := time.NewTimer(r.limit())
 	defer timeout.Stop()
 	for {
 		next := r.next()
@@ -230,6 +231,33 @@ func (r *running) over() bool {
 	}
 }
 
+// limit is how long anything may take, which is longer for what boots a broker.
+func (r *running) limit() time.Duration {
+	if boots(r.cmd.Args) {
+		return 5 * time.Minute
+	}
+	return limit
+}
+
+// boots says whether the program starts servers of its own, whatever there is.
+func boots(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return arg == "soak" || arg == "all" || slices.ContainsFunc(scenario.Catalogue(), func(s scenario.Scenario) bool { return s.Harms && s.Name == arg })
+	}) && !slices.Contains(args, "--help")
+}
+
+// boot gives those that boot servers their turn, two at a time: more of them would
+// only wait for each other. What it returns ends the turn.
+func boot(args []string) (done func()) {
+	if !boots(args) {
+		return func() {}
+	}
+	booting <- struct{}{}
+	return func() { <-booting }
+}
+
+var booting = make(chan struct{}, 2)
+
 func (r *running) signal(s syscall.Signal) {
 	r.t.Helper()
 	if err := r.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -240,13 +268,9 @@ func (r *running) signal(s syscall.Signal) {
 // wait waits for the end and returns the status.
 func (r *running) wait() int {
 	r.t.Helper()
-	most := limit
-	if slices.Contains(r.cmd.Args, "all") { // scenarios, among them those that boot a broker
-		most = 5 * time.Minute
-	}
 	select {
 	case <-r.ended:
-	case <-time.After(most):
+	case <-time.After(r.limit()):
 		r.t.Fatalf("%s does not end\n%s", r.name, r.all())
 	}
 	return r.status

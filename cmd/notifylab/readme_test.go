@@ -70,6 +70,7 @@ func TestREADME_commands_run(t *testing.T) {
 		}
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
+			defer boot(args)()
 			r := cornerAt(t, shared.amqp, shared.redis).start(args...)
 			if slices.Contains([]string{"worker", "supervise", "provider"}, args[0]) {
 				r.await("first line", func() bool { return len(r.lines())+len(r.errors()) > 0 })

@@ -21,7 +21,7 @@ type scenarioFlags struct {
 	repeat                               int
 	keep                                 bool
 	timeout                              time.Duration
-	timed                                bool // the time-out was given
+	each                                 bool // scenario has its own time-out
 	seed                                 int64
 	junit                                string
 }
@@ -59,10 +59,10 @@ func (f *scenarioFlags) check(ns notify.Namespace) error {
 
 // limit is how long a scenario may take.
 func (f *scenarioFlags) limit(s scenario.Scenario) time.Duration {
-	if f.timed {
-		return f.timeout
+	if f.each {
+		return s.Limit()
 	}
-	return s.Limit()
+	return f.timeout
 }
 
 // given are the flags that decide how a run is judged, as they were typed.
@@ -136,7 +136,6 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 			if err := f.check(a.ns()); err != nil {
 				return err
 			}
-			f.timed = cmd.Flags().Changed("timeout")
 			return a.play(cmd.Context(), []scenario.Scenario{s}, f)
 		},
 	}
@@ -160,7 +159,7 @@ func (a *app) allCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			f.timed = cmd.Flags().Changed("timeout")
+			f.each = !cmd.Flags().Changed("timeout")
 			return a.play(cmd.Context(), scenarios, f)
 		},
 	}

@@ -84,6 +84,13 @@ func TestUnknown_command_scenario_channel_or_flag_value(t *testing.T) {
 		"servers up --amqp-port 70000":            {"--amqp-port 70000"},
 		"servers run":                             {"which command?"},
 		"servers run -- no-such-program":          {"no-such-program"},
+		"scenario broker-alarm --keep":            {"--keep"},
+		"soak --setting lesae":                    {"--setting", `"lesae"`, "did you mean lease?"},
+		"soak --rate fast":                        {"--rate", `"fast"`, "500/s"},
+		"soak --duration 0s":                      {"--duration 0s", "more than 0"},
+		"soak --kill-every -1s":                   {"--kill-every -1s", "never"},
+		"soak --restart-every -1s":                {"--restart-every -1s", "never"},
+		"soak extra":                              {`"extra"`},
 		// The settings under which the crash point is never met.
 		"scenario crash-claim --idempotency off": {"after-claim", "idempotency off"},
 	} {

@@ -70,6 +70,24 @@ func TestLedger_a_refused_key_is_not_known(t *testing.T) {
 	}
 }
 
+// A brief ledger counts as any other, and keeps no call.
+func TestServer_brief(t *testing.T) {
+	t.Parallel()
+	var told []event.Event
+	s := New(Options{Brief: true, Emit: func(e event.Event) { told = append(told, e) }})
+	for range 3 {
+		s.accept(call("a", "7", ""))
+	}
+	s.accept(call("b", "7", "k"))
+	s.accept(call("b", "7", "k"))
+	if n := len(s.Calls()); n != 0 {
+		t.Errorf("it keeps %d calls", n)
+	}
+	if s.Len() != 5 || s.Accepted("a", notify.Push) != 3 || s.Count(event.AcceptedAgain) != 2 || s.Deduplicated("b", notify.Push) != 1 || len(told) != 5 {
+		t.Errorf("%d calls, %d accepted, %d again, %d known, %d told", s.Len(), s.Accepted("a", notify.Push), s.Count(event.AcceptedAgain), s.Deduplicated("b", notify.Push), len(told))
+	}
+}
+
 // Many write, many ask and wait; counts, calls and events must agree.
 func TestLedger_is_whole_under_load(t *testing.T) {
 	t.Parallel()

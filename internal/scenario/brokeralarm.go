@@ -66,25 +66,48 @@ func playBrokerAlarm(ctx context.Context, s *stage) error {
 	if _, err := s.worker(ctx, notify.Push, "--prefetch", "4", "--publish-timeout", copyPatience.String()); err != nil {
 		return err
 	}
-	if err := s.await(ctx, event.CopyWaiting, victim.ID, notify.Push); err != nil {
+	lives, err := s.awaitAlarmed(ctx, victim)
+	if err == nil && lives {
+		err = s.during(ctx, victim, behind)
+	}
+	if err != nil {
 		return err
 	}
+	if err := lift(ctx); err != nil {
+		return err
+	}
+	for _, n := range s.cast().all[1:] {
+		if err := s.awaitSettled(ctx, n.ID, notify.Push); err != nil {
+			return err
+		}
+	}
+	return s.await(ctx, event.DeadLetter, victim.ID, notify.Push)
+}
+
+// awaitAlarmed waits until the worker has met the alarm: it says that a copy waits,
+// or gives its session up, and then there is nothing more to be seen.
+func (s *stage) awaitAlarmed(ctx context.Context, victim notify.Notification) (lives bool, err error) {
+	e, err := s.history.Await(ctx, func(e event.Event) bool {
+		return e.Kind == event.CopyWaiting && e.ID == victim.ID || e.Kind == event.Disconnect
+	})
+	if err != nil {
+		return false, never{"no copy had to wait", s.reason(victim.ID, notify.Push), context.Cause(ctx)}
+	}
+	return e.Kind == event.CopyWaiting, nil
+}
+
+// during is what happens while a copy waits: the one behind it is sent and acked,
+// and a producer waits for a confirm in vain.
+func (s *stage) during(ctx context.Context, victim, behind notify.Notification) error {
 	if err := s.awaitSettled(ctx, behind.ID, notify.Push); err != nil {
 		return err
 	}
 	if err := s.publishUntilHeld(ctx, 3); err != nil {
 		return err
 	}
-	s.note(victim, notify.Push, s.provider.Refused(victim.ID, notify.Push)-s.attempts(victim.ID), "the copy waits, and its message is neither acked nor sent again")
-	if err := lift(ctx); err != nil {
-		return err
-	}
-	for _, n := range s.cast().all[2:] {
-		if err := s.awaitSettled(ctx, n.ID, notify.Push); err != nil {
-			return err
-		}
-	}
-	return s.await(ctx, event.DeadLetter, victim.ID, notify.Push)
+	beyond := s.provider.Refused(victim.ID, notify.Push) - s.attempts(victim.ID)
+	s.note(victim, notify.Push, beyond, "the copy waits, and its message is neither acked nor sent again")
+	return nil
 }
 
 // attempts returns at which attempt a worker is with a notification.

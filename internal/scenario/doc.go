@@ -16,4 +16,10 @@
 // A scenario that expects something not to happen publishes a second notification
 // right behind the first. Its acceptance shows that the worker could send, and
 // ends the wait.
+//
+// Scenarios that harm servers do so to a pair of their own, and undo it; if they
+// don't come so far the pair is of no use any more. A [Soak] does that, and kills,
+// under steady traffic. It keeps counts instead of a history, and its judge has one
+// more question: each second acceptance must have a cause of its own, a kill or a
+// restart between it and the first, or a guard is missing, whatever the totals say.
 package scenario

@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -177,7 +176,7 @@ func (s *soaking) heard(e event.Event) {
 	if e.ID != "" {
 		return
 	}
-	e.Detail = e.Kind == event.Ready || e.Kind == event.Restart || e.Kind == event.Exited || e.Kind == event.GivenBack
+	e.Detail = e.Kind != event.GaveUp && e.Kind != event.Log // the servers' coming and going is the story
 	s.telling.Lock()
 	s.history.Add(e)
 	s.Emit(e)
@@ -239,24 +238,36 @@ func (s *soaking) awaitEmpty(ctx context.Context) error {
 	again := time.NewTicker(5 * between)
 	defer again.Stop()
 	for {
-		left := 0
-		for _, q := range s.sources() {
-			n, _, _, err := s.conn.Ready(ctx, q)
-			if err != nil {
-				return because(ctx, err)
-			}
-			left += n
-		}
-		if left == 0 {
+		left, err := s.waiting(ctx)
+		if err == nil && left == 0 {
 			return nil
 		}
 		select {
 		case <-again.C:
+			if err == nil {
+				continue
+			}
 		case <-ctx.Done():
-			s.tally.waiting(left)
-			return never{what: fmt.Sprintf("%s were not settled", quantity(left, "messages")), err: context.Cause(ctx)}
 		}
+		if ctx.Err() == nil {
+			return err
+		}
+		s.tally.waiting(left)
+		return never{what: "not everything was settled", hint: s.lastLog(), err: context.Cause(ctx)}
 	}
+}
+
+// waiting counts what is ready to be taken.
+func (s *soaking) waiting(ctx context.Context) (int, error) {
+	left := 0
+	for _, q := range s.sources() {
+		n, _, _, err := s.conn.Ready(ctx, q)
+		if err != nil {
+			return left, err
+		}
+		left += n
+	}
+	return left, nil
 }
 
 // sources are the queues from which messages are sent, at once or later.

@@ -12,51 +12,76 @@ import (
 )
 
 // harm kills a random worker at each beat, and restarts a server instead when it
-// is time for one, until the traffic's duration is over. What it has begun it ends.
-// Around a restart is a beat's pause: what is sent again has one cause.
+// is time for one, until the traffic's duration is over, and each server has had its
+// turn if there was to be one.
+// Before and after a restart there is a pause in which everything under way comes to
+// its end: what is sent again has one cause. RabbitMQ is
+// stopped in its own way or killed, by chance. Redis is stopped: killed, it may
+// forget what it had acknowledged in the last two seconds (its writes to the file
+// wait while a slow fsync is under way; measured with appendfsync everysec), and
+// what follows from that is redis-amnesia's.
 func (s *soaking) harm(ctx context.Context) error {
 	over := time.NewTimer(s.plan.Duration)
 	defer over.Stop()
 	beat := time.NewTimer(s.beat())
 	defer beat.Stop()
 	chance := rand.New(rand.NewPCG(uint64(s.Seed), 0))
-	turn, last := []servers.Server{servers.Redis, servers.RabbitMQ}, time.Now()
-	for {
+	turn := []servers.Server{servers.Redis, servers.RabbitMQ}
+	turns := 0 // that are to be had yet
+	if s.plan.restarts() {
+		turns = len(turn)
+	}
+	restarted, last := time.Now(), time.Now() // last: anything
+	for ended := false; !ended || turns > 0; {
 		select {
 		case <-beat.C:
 		case <-over.C:
-			return nil
+			ended = true
+			continue
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		var err error
-		if s.plan.RestartEvery > 0 && time.Since(last) >= s.plan.RestartEvery {
-			err = s.restart(ctx, turn[0])
-			turn[0], turn[1], last = turn[1], turn[0], time.Now()
-		} else if s.plan.KillEvery > 0 {
+		wait := s.beat()
+		switch pause := late - time.Since(last); {
+		case s.plan.RestartEvery == 0 || time.Since(restarted) < s.plan.RestartEvery:
 			s.kill(s.crew[chance.IntN(len(s.crew))])
+			last = time.Now()
+		case pause > 0:
+			wait = pause
+		default:
+			end := s.stopServer
+			if turn[0] == servers.RabbitMQ && chance.IntN(2) == 0 {
+				end = s.killServer
+			}
+			if err := s.restart(ctx, turn[0], end); err != nil {
+				return err
+			}
+			turn[0], turn[1] = turn[1], turn[0]
+			turns--
+			restarted, last, wait = time.Now(), time.Now(), max(wait, late)
 		}
-		if err != nil {
-			return err
-		}
-		beat.Reset(s.beat())
+		beat.Reset(wait)
 	}
+	return nil
 }
+
+// restarts says whether servers are to be restarted at all.
+func (k Soak) restarts() bool { return k.RestartEvery > 0 && k.RestartEvery < k.Duration }
 
 // beat is how often something is done.
 func (s *soaking) beat() time.Duration {
-	switch {
-	case s.plan.KillEvery > 0:
+	if s.plan.KillEvery > 0 {
 		return s.plan.KillEvery
-	case s.plan.RestartEvery > 0:
-		return s.plan.RestartEvery
 	}
-	return s.plan.Duration
+	return s.plan.RestartEvery
 }
 
 // kill kills a worker. One that is dead already, and not yet started again, is left
 // alone.
 func (s *soaking) kill(w crewMember) {
+	if s.plan.KillEvery == 0 {
+		return
+	}
 	now := time.Now()
 	name := w.Name()
 	if w.Signal(syscall.SIGKILL) != nil {
@@ -66,9 +91,9 @@ func (s *soaking) kill(w crewMember) {
 	s.emit(event.Event{Time: now, Kind: event.Note, Source: source, PID: os.Getpid(), Owner: name, State: killed, Reason: "is killed", Detail: true})
 }
 
-func (s *soaking) restart(ctx context.Context, server servers.Server) error {
+func (s *soaking) restart(ctx context.Context, server servers.Server, end func(context.Context, servers.Server) error) error {
 	from := time.Now()
-	if err := s.stopServer(ctx, server); err != nil {
+	if err := end(ctx, server); err != nil {
 		return err
 	}
 	if err := s.startServer(ctx, server); err != nil {

@@ -69,8 +69,8 @@ func judgeSoak(k Soak, e soakEnd) Verdict {
 		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "nothing was published and confirmed")
 	case k.KillEvery > 0 && k.KillEvery < k.Duration && e.Kills == 0:
 		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "no worker could be killed")
-	case k.RestartEvery > 0 && k.RestartEvery+k.KillEvery < k.Duration && e.RabbitMQRestarts+e.RedisRestarts == 0:
-		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "no server was restarted")
+	case k.restarts() && min(e.RabbitMQRestarts, e.RedisRestarts) == 0:
+		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "not each server was restarted")
 	}
 	v.Findings = []Finding{lostFinding(e, lost), twiceFinding(e, twice)}
 	v.Status, v.Outcome, v.Want = Held, Once, Once

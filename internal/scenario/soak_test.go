@@ -1,0 +1,280 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
+	"notifylab/internal/servers"
+	"notifylab/internal/servers/serverstest"
+)
+
+// shortSoak has time for some kills and for a restart of each server.
+func shortSoak(t *testing.T, pair *servers.Pair, settings event.Settings) (Soak, rig) {
+	t.Helper()
+	r := harmRig(t, pair)
+	r.Settings = settings
+	return Soak{
+		Config: r.Config, Duration: 7 * time.Second, Every: 5 * time.Millisecond,
+		KillEvery: 300 * time.Millisecond, RestartEvery: 1800 * time.Millisecond,
+	}, r
+}
+
+// TestSoak soaks for a while under some settings, and judges those whose workers
+// lack the guard that they are judged by.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	pair := serverstest.Own(t)
+	for _, name := range []string{"lease", "none", "lease+key", "ack-early"} {
+		t.Run(name, func(t *testing.T) {
+			k, r := shortSoak(t, pair, SoakSettings()[name])
+			v, sum := soak(t, k)
+			if v.Status != Held {
+				t.Errorf("%s%+v", explain(v), sum)
+			}
+			if sum.Kills < 3 || sum.RabbitMQRestarts < 1 || sum.RedisRestarts < 1 || sum.Confirmed < 500 {
+				t.Errorf("too little happened: %+v", sum)
+			}
+			if n := sum.Once + sum.Twice + sum.Lost + sum.Parked; n != sum.Confirmed || sum.Unknown != 0 {
+				t.Errorf("%d of %d confirmed are accounted for: %+v", n, sum.Confirmed, sum)
+			}
+			if n := sum.Confirmed + sum.Refused + sum.Unconfirmed; n != sum.Published {
+				t.Errorf("%d of %d published are accounted for: %+v", n, sum.Published, sum)
+			}
+			for _, e := range r.story.All() {
+				if e.ID != "" {
+					t.Fatalf("it tells of a message: %+v", e)
+				}
+			}
+			r.left(t, nothing)
+		})
+	}
+	for _, c := range []struct{ judgedAs, flags string }{
+		{"lease", "--idempotency off --claim-lease off"}, // a restart of RabbitMQ tells
+		{"key", "--provider-key off"},
+		{"none", "--provider-url ''"}, // says that it sends, and our provider knows of nothing
+	} {
+		t.Run(c.judgedAs+" with "+c.flags, func(t *testing.T) {
+			k, r := shortSoak(t, pair, SoakSettings()[c.judgedAs])
+			k.KillEvery, k.Duration = 0, 3*time.Second
+			right := r.Worker
+			k.Worker = func(channel notify.Channel) []string { return adding(c.flags)(t, right(channel)) }
+			v, sum := soak(t, k)
+			if v.Status != NotHeld || len(v.Findings) == 0 {
+				t.Errorf("%s%+v", explain(v), sum)
+			}
+			for _, f := range v.Findings {
+				if !f.OK && len(f.IDs) == 0 {
+					t.Errorf("names nobody: %+v", f)
+				}
+			}
+			r.left(t, nothing)
+		})
+	}
+	t.Run("not settled in time", func(t *testing.T) {
+		k, r := shortSoak(t, pair, event.Settings{})
+		right := r.Worker
+		k.Worker = func(channel notify.Channel) []string {
+			return adding("--provider-url http://127.0.0.1:1 --attempts 100 --backoff 1s")(t, right(channel))
+		}
+		k.RestartEvery, k.Duration, k.Timeout = 0, time.Second, 2*time.Second
+		if v, sum := soak(t, k); v.Status != Inconclusive || !strings.HasPrefix(v.Why, "not everything was settled within 2s") {
+			t.Errorf("%s%+v", explain(v), sum)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		k, _ := shortSoak(t, pair, event.Settings{})
+		cause := errors.New("interrupted")
+		ctx, cancel := context.WithCancelCause(within(t))
+		emit := k.Emit
+		k.Emit = func(e event.Event) {
+			emit(e)
+			if e.State == killed {
+				cancel(cause)
+			}
+		}
+		if v, _, err := k.Run(ctx); !errors.Is(err, cause) {
+			t.Errorf("%v, %s", err, explain(v))
+		}
+	})
+}
+
+func soak(t *testing.T, k Soak) (Verdict, Tally) {
+	t.Helper()
+	v, sum, err := k.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s %+v", v.Status, v.Why, sum)
+	return v, sum
+}
+
+// soakOf is the end of a soak through some harm.
+func soakOf(change func(*soakEnd), harm ...interruption) soakEnd {
+	e := soakEnd{began: time.Unix(0, 0), harm: harm, ns: "k7f3", Tally: Tally{Confirmed: 1000, Accepted: 1000, Once: 1000}}
+	for _, i := range harm {
+		switch i.what {
+		case killOf:
+			e.Kills++
+		case servers.RabbitMQ:
+			e.RabbitMQRestarts++
+		case servers.Redis:
+			e.RedisRestarts++
+		}
+	}
+	if change != nil {
+		change(&e)
+	}
+	return e
+}
+
+func killAt(second int, c notify.Channel) interruption {
+	return interruption{killOf, c, time.Unix(int64(second), 0), time.Unix(int64(second), 0)}
+}
+
+func restartAt(server servers.Server, from, to int) interruption {
+	return interruption{server, "", time.Unix(int64(from), 0), time.Unix(int64(to), 0)}
+}
+
+// resent has n messages accepted a second time, on push.
+func resent(n int, before, at time.Duration) func(*soakEnd) {
+	return func(e *soakEnd) {
+		for i := range n {
+			e.again = append(e.again, sentAgain{i + 1, notify.Push, before, at})
+		}
+		e.Twice, e.Once = n, 1000-n
+	}
+}
+
+func losing(n int) func(*soakEnd) {
+	return func(e *soakEnd) {
+		e.Lost, e.Once = n, 1000-n
+		e.lost = []Subject{{"k7f3-1", push}}
+	}
+}
+
+// TestJudgeSoak has ends that must be judged one way or the other.
+func TestJudgeSoak(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	kill, broker, redis := killAt(10, notify.Push), restartAt(servers.RabbitMQ, 10, 18), restartAt(servers.Redis, 10, 11)
+	all := slices.Sorted(func(yield func(string) bool) {
+		for name := range SoakSettings() {
+			if !yield(name) {
+				return
+			}
+		}
+	})
+	none := []string(nil)
+	cases := []struct {
+		name  string
+		end   soakEnd
+		holds []string // under which settings; under the others not
+	}{
+		{"all once", soakOf(nil, kill), all},
+		{"one lost at a kill", soakOf(losing(1), kill), []string{"ack-early", "record"}},
+		{"a handler's worth lost at a kill", soakOf(losing(handlers), kill), []string{"ack-early", "record"}},
+		{"more lost than handlers", soakOf(losing(handlers+1), kill), none},
+		{"lost at a restart of RabbitMQ", soakOf(losing(1), broker), []string{"ack-early"}},
+		{"lost at a restart of Redis", soakOf(losing(1), redis), none},
+		{"twice at a kill", soakOf(resent(1, 10*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
+		{"twice, accepted late", soakOf(resent(1, 11*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
+		{"twice at a kill, each handler", soakOf(resent(handlers, 9*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
+		{"twice, more than handlers", soakOf(resent(handlers+1, 9*s, 11*s), kill), []string{"ack-early", "none"}},
+		{"twice, more than prefetched", soakOf(resent(prefetch+1, 9*s, 11*s), kill), none},
+		{"twice, more than prefetched, two kills", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, notify.Push)), []string{"ack-early", "none"}},
+		{"twice before the kill", soakOf(resent(1, 8*s, 9*s), kill), none},
+		{"twice after the kill", soakOf(resent(1, 12*s, 13*s), kill), none},
+		{"twice at a kill on the other channel", soakOf(resent(1, 9*s, 11*s), killAt(10, notify.Email)), none},
+		{"twice at a restart of RabbitMQ", soakOf(resent(1, 9*s, 19*s), broker), []string{"ack-early", "none"}},
+		{"twice at a restart of RabbitMQ, too many", soakOf(resent(4*prefetch+1, 9*s, 19*s), broker), none},
+		{"twice at a restart of Redis", soakOf(resent(1, 9*s, 12*s), redis), none},
+		// The first kill could be the cause of either, the second only of one.
+		{"each has a cause", soakOf(func(e *soakEnd) {
+			resent(handlers, 9*s, 11*s)(e)
+			resent(handlers, 9*s, 13*s)(e)
+		}, kill, killAt(12, notify.Push)), []string{"ack-early", "lease", "none"}},
+	}
+	for _, c := range cases {
+		for _, name := range all {
+			v := judgeSoak(Soak{Config: Config{Settings: SoakSettings()[name]}, Duration: 20 * s}, c.end)
+			want := NotHeld
+			if slices.Contains(c.holds, name) {
+				want = Held
+			}
+			if v.Status != want {
+				t.Errorf("%s, %s: %s", c.name, name, explain(v))
+			}
+			if bad := slices.ContainsFunc(v.Findings, func(f Finding) bool {
+				return !f.OK && slices.ContainsFunc(f.IDs, func(id string) bool { return strings.HasPrefix(id, "k7f3-") })
+			}); bad != (want == NotHeld) {
+				t.Errorf("%s, %s names nobody: %s", c.name, name, explain(v))
+			}
+		}
+	}
+}
+
+// TestJudgeSoak_inconclusive: what was not done shows nothing.
+func TestJudgeSoak_inconclusive(t *testing.T) {
+	t.Parallel()
+	k := Soak{Duration: 20 * time.Second, KillEvery: time.Second, RestartEvery: 5 * time.Second}
+	kill, restart, other := killAt(10, notify.Push), restartAt(servers.Redis, 10, 11), restartAt(servers.RabbitMQ, 12, 18)
+	for why, e := range map[string]soakEnd{
+		"nothing was published and confirmed": soakOf(func(e *soakEnd) { e.Confirmed = 0 }, kill, restart, other),
+		"no worker could be killed":           soakOf(nil, restart, other),
+		"not each server was restarted":       soakOf(nil, kill, restart),
+	} {
+		if v := judgeSoak(k, e); v.Status != Inconclusive || v.Why != why {
+			t.Errorf("want %s: %s", why, explain(v))
+		}
+	}
+	if v := judgeSoak(k, soakOf(nil, kill, restart, other)); v.Status != Held {
+		t.Error(explain(v))
+	}
+}
+
+// TestSoakTally counts each acceptance, and gives each confirmed message one
+// outcome.
+func TestSoakTally(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	tally := newSoakTally(began)
+	accept := func(n int, c notify.Channel, after time.Duration) {
+		tally.called(event.Event{Kind: event.Accepted, Time: began.Add(after), ID: fmt.Sprintf("my-ns-%d", n), Channel: string(c)})
+	}
+	for n := 1; n <= 6; n++ {
+		tally.offered(n, notify.Push)
+		if n < 6 { // of the sixth nobody knows
+			tally.published()
+		}
+	}
+	for n := 1; n <= 4; n++ {
+		tally.answered(n, notify.Push, 0)
+	}
+	tally.answered(5, notify.Push, 3)
+	accept(1, notify.Push, time.Second)
+	for _, at := range []time.Duration{1, 3, 7} {
+		accept(2, notify.Push, at*time.Second)
+	}
+	accept(5, notify.Push, time.Second)
+	accept(6, notify.Push, time.Second)
+	accept(1, notify.Email, time.Second) // was never offered
+	accept(7, notify.Push, time.Second)  // nor this
+	tally.called(event.Event{Kind: event.Deduplicated, ID: "my-ns-1", Channel: push})
+	tally.called(event.Event{Kind: event.Refused, ID: "my-ns-1", Channel: push})
+	e := tally.end("my-ns", map[Subject]bool{{"my-ns-3", push}: true, {"my-ns-4", email}: true}, 9*time.Second)
+	same(t, "tally", e.Tally, Tally{
+		Kind: "soak", ElapsedMS: 9000, Published: 5, Confirmed: 4, Unconfirmed: 1, Arrived: 1,
+		Accepted: 6, Again: 2, Known: 1, Once: 1, Twice: 1, Lost: 1, Parked: 1,
+	})
+	same(t, "lost", e.lost, []Subject{{"my-ns-4", push}})
+	if want := []sentAgain{{2, notify.Push, time.Second, 3 * time.Second}, {2, notify.Push, 3 * time.Second, 7 * time.Second}}; !slices.Equal(e.again, want) {
+		t.Errorf("again: %+v, want %+v", e.again, want)
+	}
+}
