@@ -22,10 +22,7 @@ import (
 // line returns the capital words of an event and what follows them, both ready to
 // print, and their colour. ok is false for kinds that are not shown as text.
 func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words, rest string, ok bool) {
-	about := fmt.Sprintf(" %s notif:%s", escape(e.Channel), escape(e.ID))
-	if e.ID == "" {
-		about = " " + escape(e.Channel)
-	}
+	about := about(e)
 	queue, key, user, reason := escape(ns.Bare(e.Queue)), escape(ns.Bare(e.Key)), escape(e.User), escape(e.Reason)
 	ttl := time.Duration(e.TTLMS) * time.Millisecond
 	switch e.Kind {
@@ -86,7 +83,7 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 	case event.GivenBack:
 		return p.dim, "GIVEN BACK", fmt.Sprintf(" %d to %s", e.Messages, queue), true
 	case event.Ready:
-		return p.dim, "READY", fmt.Sprintf(" on %s (%s)", queue, settingsText(e.Settings)), true
+		return p.dim, "READY", ready(e, queue), true
 	case event.Draining:
 		return p.dim, "DRAINING", fmt.Sprintf(" %s: begins nothing more, finishes what is in hand", escape(e.Channel)), true
 	case event.Crash:
@@ -122,7 +119,22 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 	case event.Refused:
 		return p.yellow, "REFUSED", fmt.Sprintf("%s for user:%s: %s", about, user, reason), true
 	}
-	return nil, "", "", false
+	return p.passLine(e, about)
+}
+
+// about is whom an event is about: on which channel, or where in the log.
+func about(e event.Event) string {
+	text := ""
+	if e.Channel != "" || e.Position == nil && e.ID == "" {
+		text += " " + escape(e.Channel)
+	}
+	if e.Position != nil {
+		text += fmt.Sprintf(" P%d@%d", e.Partition, e.Offset)
+	}
+	if e.ID != "" {
+		text += " notif:" + escape(e.ID)
+	}
+	return text
 }
 
 func (p palette) mark(on bool, text string) string {
@@ -153,6 +165,12 @@ func where(point string) string {
 		return "before copy"
 	case "after-copy":
 		return "after copy, BEFORE ack"
+	case "after-read":
+		return "after read, BEFORE handling"
+	case "before-commit":
+		return "BEFORE commit"
+	case "after-commit":
+		return "AFTER commit"
 	}
 	return escape(point)
 }

@@ -82,7 +82,7 @@ all are found; RabbitMQ's management plugin is not needed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withDesk(cmd.Context(), "notifylab queues", func(ctx context.Context, desk api.Desk) error {
-				load, end := a.watchedQueues(desk)
+				load, end := a.watchedDesk(desk, a.listQueues)
 				defer end()
 				return a.show(ctx, watched, load)
 			})
@@ -104,9 +104,9 @@ func (a *app) withDesk(ctx context.Context, who string, do func(context.Context,
 	})
 }
 
-// watchedQueues returns what lists the queues again and again, connecting anew when
-// the broker was away, and what ends that.
-func (a *app) watchedQueues(desk api.Desk) (load func(context.Context) (list, error), end func()) {
+// watchedDesk returns what lists something again and again, connecting anew when the
+// broker was away, and what ends that.
+func (a *app) watchedDesk(desk api.Desk, look func(context.Context, api.Desk) (list, error)) (load func(context.Context) (list, error), end func()) {
 	first := desk.Broker // whoever has opened it closes it
 	drop := func() {
 		if desk.Broker != first {
@@ -122,7 +122,7 @@ func (a *app) watchedQueues(desk api.Desk) (load func(context.Context) (list, er
 			drop()
 			desk.Broker = conn
 		}
-		return a.listQueues(ctx, desk)
+		return look(ctx, desk)
 	}, drop
 }
 

@@ -77,6 +77,7 @@ Begin with:  notifylab scenario crash-claim`,
 	root.AddCommand(a.scenarioCommand(), a.soakCommand(),
 		a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.apiCommand(),
 		a.settingsCommand(), a.queuesCommand(), a.recordsCommand(), a.dlqCommand(), a.eventsCommand(), a.resetCommand(),
+		a.expireCommand(), a.reactionCommand(), a.readerCommand(), a.groupsCommand(),
 		a.serversCommand(), a.doctorCommand(), a.healthcheckCommand())
 	root.SetHelpCommand(a.helpCommand())
 	root.SetCompletionCommandGroupID(groupSetUp)

@@ -13,7 +13,6 @@ import (
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
 	"notifylab/internal/notify"
-	"notifylab/internal/supervise"
 	"notifylab/internal/worker"
 )
 
@@ -77,19 +76,11 @@ func completeChannels(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 // runWorker wires a worker and runs it until it is told to stop, or its supervisor
 // is gone.
 func (a *app) runWorker(ctx context.Context, c notify.Channel, w workerFlags) error {
-	lifeline, err := supervise.OpenLifeline()
+	ctx, cancel, done, err := a.tended(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, cancel, done := a.signals(ctx)
 	defer done()
-	go func() {
-		select {
-		case <-lifeline.Lost():
-			cancel(errOrphaned)
-		case <-ctx.Done():
-		}
-	}()
 
 	slot, err := idem.TakeSlot(a.state(), a.ns(), c)
 	if err != nil {

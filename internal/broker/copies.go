@@ -175,7 +175,7 @@ func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f not
 		if err != nil {
 			return err
 		}
-		if r, err = s.copies.start(ctx, to, failed(origin, f)); err != nil {
+		if r, err = s.copies.start(ctx, "", to, failed(origin, f)); err != nil {
 			s.end(fmt.Errorf("publish to %s: %w", to, err))
 			return fmt.Errorf("copy to %s: %w: %w", to, notify.ErrSessionOver, err)
 		}

@@ -8,10 +8,11 @@ import (
 
 // Message is what a producer publishes.
 type Message struct {
-	Queue string
-	ID    string
-	Body  []byte
-	Crash string // arms a crash point in the worker; empty: none
+	Exchange string // see [Conn.DeclareExchange]; empty: it goes into Queue alone
+	Queue    string
+	ID       string
+	Body     []byte
+	Crash    string // arms a crash point in the worker; empty: none
 }
 
 // NewMessage returns n as the message for channel c.

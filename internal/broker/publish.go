@@ -106,11 +106,11 @@ func (p *Publisher) held(err error) error {
 // Start puts m in flight, when there is room in the window. Wait must be called
 // on the receipt, once. An error means that nothing was published.
 func (p *Publisher) Start(ctx context.Context, m Message) (*Receipt, error) {
-	return p.start(ctx, m.Queue, m.publishing())
+	return p.start(ctx, m.Exchange, m.Queue, m.publishing())
 }
 
 // start puts a serial into m's headers.
-func (p *Publisher) start(ctx context.Context, to string, m amqp.Publishing) (*Receipt, error) {
+func (p *Publisher) start(ctx context.Context, exchange, to string, m amqp.Publishing) (*Receipt, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (p *Publisher) start(ctx context.Context, to string, m amqp.Publishing) (*R
 	case <-ctx.Done():
 		return nil, p.held(context.Cause(ctx))
 	}
-	r := &Receipt{p: p, serial: p.next(), to: to, message: m, written: make(chan struct{})}
+	r := &Receipt{p: p, serial: p.next(), exchange: exchange, to: to, message: m, written: make(chan struct{})}
 	r.message.DeliveryMode = amqp.Persistent
 	r.message.Headers[headerSerial] = r.serial
 	p.queue <- r
@@ -142,7 +142,7 @@ func (p *Publisher) write(ctx context.Context, closed <-chan *amqp.Error) {
 	for {
 		select {
 		case r := <-p.queue:
-			r.confirm, r.err = p.ch.PublishWithDeferredConfirm("", r.to,
+			r.confirm, r.err = p.ch.PublishWithDeferredConfirm(r.exchange, r.to,
 				true,  // mandatory: an unroutable message comes back
 				false, // immediate: not supported by RabbitMQ
 				r.message)

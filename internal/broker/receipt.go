@@ -29,10 +29,11 @@ func (f Fate) String() string { return [...]string{"confirmed", "returned", "nac
 
 // A Receipt is one message in flight.
 type Receipt struct {
-	p       *Publisher
-	serial  string
-	to      string
-	message amqp.Publishing
+	p        *Publisher
+	serial   string
+	exchange string
+	to       string
+	message  amqp.Publishing
 
 	written chan struct{} // closed when the library has taken it, or would not
 	confirm *amqp.DeferredConfirmation

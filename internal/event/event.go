@@ -70,6 +70,7 @@ type Event struct {
 	Channel string `json:"channel,omitempty"`
 	User    string `json:"user,omitempty"`
 	Text    string `json:"text,omitempty"`
+	Pass    string `json:"pass,omitempty"`
 	Attempt int    `json:"attempt,omitempty"` // sends tried, this one included
 
 	Queue       string `json:"queue,omitempty"`

@@ -11,6 +11,15 @@ const (
 	Left          Kind = "left"           // it is out of the group, by its own will
 )
 
+// Of a pass that has come to its end, in the hands of whoever reacts.
+const (
+	Fetched        Kind = "fetched"         // it was read
+	Deleted        Kind = "deleted"         // it is gone now
+	AlreadyDeleted Kind = "already_deleted" // it was gone before: deleting it again changed nothing
+	Failed         Kind = "failed"          // a step threw, and what stood behind it was not done
+	Produced       Kind = "produced"        // a producer has done all that it was to do
+)
+
 // Membership is the part of an [Event] that is about a consumer group.
 type Membership struct {
 	Group      string `json:"group,omitempty"`

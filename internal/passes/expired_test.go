@@ -43,12 +43,12 @@ func TestParseArming(t *testing.T) {
 		"after-read": {Point: AfterRead}, "before-commit,stop": {Point: BeforeCommit, Stop: true},
 		"after-commit,always,stop": {Point: AfterCommit, Stop: true, Always: true},
 	} {
-		if got, err := ParseArming(text); err != nil || got != want {
+		if got, err := ParseArming(text, Points()); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"", "before-ack", "before-commit,", "before-commit,halt"} {
-		if got, err := ParseArming(text); err == nil || got != (Arming{}) {
+		if got, err := ParseArming(text, Points()); err == nil || got != (Arming{}) {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}

@@ -8,14 +8,13 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
-	"notifylab/internal/notify"
 )
 
 // A handling is what happens to one record.
 type handling struct {
 	*tenure
 	Record
-	armed Arming
+	armed trap
 }
 
 // handle sees one record to its end: read, handle, commit, or the last two the other
@@ -119,16 +118,17 @@ func (h *handling) arm(e broker.Entry) {
 	if e.Crash == "" || !h.CrashPoints {
 		return
 	}
-	var err error
-	if h.armed, err = ParseArming(e.Crash); err != nil {
+	armed, err := ParseArming(e.Crash, Points())
+	if err != nil {
 		h.note(err.Error())
 	}
+	h.armed = trap{armed, h.Marks, h.ID, h.Group.Name()}
 }
 
 // crash is a crash point: if the record has armed it the process dies here, or stops
 // until it is continued. Nothing is said between the line and the end.
 func (h *handling) crash(p Point) {
-	if h.armed.Point != p || !h.fires() {
+	if !h.armed.fires(p, h.note) {
 		return
 	}
 	if !h.armed.Stop {
@@ -142,29 +142,9 @@ func (h *handling) crash(p Point) {
 	h.say(event.Event{Kind: event.Woke, Point: string(p), Elapsed: since.Elapsed().Milliseconds()})
 }
 
-// fires says whether an armed point fires now, and marks in Redis that it did: nothing
-// in a log tells whether somebody has been here before.
-func (h *handling) fires() bool {
-	if h.armed.Always {
-		return true
-	}
-	if h.Marks == nil {
-		h.note("crash point " + string(h.armed.Point) + " does not fire: there is nothing to mark it in")
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*idem.Timeout)
-	defer cancel()
-	// A group reacts to an event as a channel's workers do to a notification.
-	first, err := h.Marks.First(ctx, h.ID, notify.Channel(h.Group.Name()), string(h.armed.Point))
-	if err != nil {
-		h.note("crash point " + string(h.armed.Point) + " does not fire: " + err.Error())
-	}
-	return first
-}
-
 // say emits an event about the record.
 func (h *handling) say(e event.Event) {
-	e.ID, e.User, e.Queue = h.ID, h.User, h.Log.Queue(h.Partition)
+	e.ID, e.User, e.Pass, e.Queue = h.ID, h.User, h.Pass, h.Log.Queue(h.Partition)
 	e.Membership = h.in(h.state)
 	e.Position = &event.Position{Partition: h.Partition, Offset: h.Offset}
 	h.tenure.say(e)

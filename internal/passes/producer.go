@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,11 @@ import (
 	"notifylab/internal/event"
 )
 
-// A Producer puts events into a log. It knows of no group and of no reader. Its
-// methods are for one goroutine: the order within a partition is that of the calls.
+// A Producer puts events into a log, or to an exchange. It knows of no group, of no
+// queue and of no reader. Its methods are for one goroutine: the order within a
+// partition or a queue is that of the calls.
 type Producer struct {
-	log       Log
+	to        func(Expired) broker.Message // where to: without its contents
 	publisher *broker.Publisher
 	name      string
 	emit      func(event.Event)
@@ -23,14 +25,30 @@ type Producer struct {
 // inFlight is how many events may be unanswered at once.
 const inFlight = 64
 
-// NewProducer makes a producer that ends with the connection, or when ctx ends. Its
-// name is the source of its events: emit gets queued for each that is confirmed.
+// NewProducer makes a producer of a log that ends with the connection, or when ctx
+// ends. Its name is the source of its events: emit gets queued for each that is
+// confirmed.
 func NewProducer(ctx context.Context, conn *broker.Conn, log Log, name string, emit func(event.Event)) (*Producer, error) {
+	return newProducer(ctx, conn, name, emit, func(e Expired) broker.Message {
+		return broker.Message{Queue: log.Queue(log.Partition(e.Pass))}
+	})
+}
+
+// NewAnnouncer makes a producer that publishes to an exchange, from which whichever
+// queues are bound to it get each event; without one into a queue. An event that no
+// queue gets is an error of [Flight.Wait].
+func NewAnnouncer(ctx context.Context, conn *broker.Conn, exchange, queue, name string, emit func(event.Event)) (*Producer, error) {
+	return newProducer(ctx, conn, name, emit, func(Expired) broker.Message {
+		return broker.Message{Exchange: exchange, Queue: queue}
+	})
+}
+
+func newProducer(ctx context.Context, conn *broker.Conn, name string, emit func(event.Event), to func(Expired) broker.Message) (*Producer, error) {
 	publisher, err := conn.Publisher(ctx, inFlight)
 	if err != nil {
 		return nil, fmt.Errorf("make a producer: %w", err)
 	}
-	return &Producer{log: log, publisher: publisher, name: name, emit: emit}, nil
+	return &Producer{to: to, publisher: publisher, name: name, emit: emit}, nil
 }
 
 // A Post is one event to publish.
@@ -39,10 +57,10 @@ type Post struct {
 	Crash string // a crash point that its record arms; may be empty
 }
 
-// A Flight is an event on its way into the log.
+// A Flight is an event on its way.
 type Flight struct {
 	post    Post
-	queue   string
+	to      string // a queue, or an exchange
 	p       *Producer
 	receipt *broker.Receipt
 }
@@ -53,17 +71,19 @@ func (p *Producer) Start(ctx context.Context, post Post) (*Flight, error) {
 	if err := post.Validate(); err != nil {
 		return nil, fmt.Errorf("publish %s: %w", post.ID, err)
 	}
-	f := &Flight{post: post, queue: p.log.Queue(p.log.Partition(post.Pass)), p: p}
+	m := p.to(post.Expired)
+	m.ID, m.Body, m.Crash = post.ID, Encode(post.Expired), post.Crash
+	f := &Flight{post: post, to: cmp.Or(m.Exchange, m.Queue), p: p}
 	var err error
-	f.receipt, err = p.publisher.Start(ctx, broker.Message{Queue: f.queue, ID: post.ID, Body: Encode(post.Expired), Crash: post.Crash})
+	f.receipt, err = p.publisher.Start(ctx, m)
 	if err != nil {
 		return nil, fmt.Errorf("publish %s: %w", post.ID, err)
 	}
 	return f, nil
 }
 
-// Wait returns nil when the log has the event. After an error it may have it or not,
-// unless the error says that it was returned.
+// Wait returns nil when the broker has the event, wherever it was to go. After an error
+// it may have it or not, unless the error says that it was returned.
 func (f *Flight) Wait(ctx context.Context) error {
 	fate, err := f.receipt.Wait(ctx)
 	if fate != broker.Confirmed {
@@ -71,13 +91,13 @@ func (f *Flight) Wait(ctx context.Context) error {
 	}
 	f.p.emit(event.Event{
 		Time: time.Now(), Kind: event.Queued, Source: f.p.name, PID: os.Getpid(),
-		ID: f.post.ID, User: f.post.User, Text: f.post.Text, Queue: f.queue,
+		ID: f.post.ID, User: f.post.User, Pass: f.post.Pass, Text: f.post.Text, Queue: f.to,
 	})
 	return nil
 }
 
-// Publish puts events into the log, back to back, and returns when each has its
-// answer. The error names those that the log may not have.
+// Publish publishes events back to back, and returns when each has its answer. The
+// error names those that the broker may not have.
 func (p *Producer) Publish(ctx context.Context, posts ...Post) error {
 	var flights []*Flight
 	var errs []error
