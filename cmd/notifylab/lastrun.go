@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"notifylab/internal/scenario"
 )
@@ -63,7 +64,7 @@ func (a *app) list(scenarios []scenario.Scenario) {
 		for _, s := range scenarios {
 			o := map[string]any{
 				"kind": "scenario", "name": s.Name, "lesson": s.Lesson, "title": s.Title,
-				"shows": s.Shows, "outcome": s.Outcome, "tags": s.Tags,
+				"shows": s.Shows, "outcome": s.Outcome, "chapter": s.Chapter, "tags": s.Tags,
 			}
 			if run, ok := runs[s.Name]; ok {
 				o["last_status"], o["last_time"] = run.Status, run.At
@@ -74,13 +75,18 @@ func (a *app) list(scenarios []scenario.Scenario) {
 	}
 	names, shows := 0, 0
 	for _, s := range scenarios {
-		names, shows = max(names, len(s.Name)), max(shows, len(s.Shows))
+		names, shows = max(names, len(s.Name)), max(shows, utf8.RuneCountInString(s.Shows))
 	}
 	row := func(number, name, what, outcome, last string) {
 		out.linef("%3s  %s  %s  %-8s  %s", number, pad(name, names), pad(what, shows), outcome, last)
 	}
 	row("", "scenario", "what it shows", "outcome", "last run")
+	chapter := ""
 	for _, s := range scenarios {
+		if s.Chapter != chapter {
+			chapter = s.Chapter
+			out.linef("\n     %s", chapter)
+		}
 		number, last := "", "not started"
 		if s.Lesson > 0 {
 			number = strconv.Itoa(s.Lesson)

@@ -78,7 +78,7 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		Program:   []string{self()},
 		Env:       at.childEnv(),
 		Namespace: r.runNamespace(), Settings: r.flags.settings(s.Settings), Seed: r.flags.seed,
-		Keep: r.flags.keep && !s.Harms, Timeout: r.flags.limit(s), Emit: out.event,
+		Keep: r.flags.keep && !s.Harms, Spike: r.flags.spike, Timeout: r.flags.limit(s), Emit: out.event,
 	}
 	if s.Harms {
 		cfg.Pair = at.pair

@@ -22,6 +22,7 @@ type scenarioFlags struct {
 	keep                                 bool
 	timeout                              time.Duration
 	each                                 bool // scenario has its own time-out
+	spike                                int
 	seed                                 int64
 	junit                                string
 }
@@ -39,6 +40,7 @@ func (f *scenarioFlags) register(set *pflag.FlagSet, limit time.Duration, harms 
 	}
 	set.DurationVar(&f.timeout, "timeout", limit, "after that it is inconclusive")
 	set.StringVar(&f.junit, "junit", "", "write a JUnit report to this file, too")
+	set.IntVar(&f.spike, "spike", scenario.DefaultSpike, "how many passes expire at once in direct-call")
 	set.Int64Var(&f.seed, "seed", 0, "what is left to chance in a run comes from this; 0: a new one")
 }
 
@@ -51,6 +53,8 @@ func (f *scenarioFlags) check(ns notify.Namespace) error {
 		return usagef("--repeat %d: at least 1", f.repeat)
 	case len(ns) > maxRunNamespace:
 		return usagef("--namespace %q: a scenario puts five characters of its own behind it, so at most %d", ns, maxRunNamespace)
+	case f.spike < 1 || f.spike > 100_000:
+		return usagef("--spike %d: from 1 to 100000", f.spike)
 	case f.timeout <= 0:
 		return usagef("--timeout %v: more than 0", f.timeout)
 	}
@@ -140,6 +144,9 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags(), s.Limit(), s.Harms)
+	if s.Name != "direct-call" {
+		_ = cmd.Flags().MarkHidden("spike")
+	}
 	return cmd
 }
 

@@ -20,10 +20,13 @@ func (r *runner) header(out *printer, s scenario.Scenario, cfg scenario.Config, 
 	if s.Lesson > 0 {
 		number = fmt.Sprintf(", lesson %d of %d", s.Lesson, scenario.Lessons())
 	}
+	settings := settingsText(&cfg.Settings) + ", "
+	if s.Chapter != "" {
+		number, settings = ", "+s.Chapter, ""
+	}
 	out.linef("%s%s: %s", s.Name, number, s.Title)
-	settings := cfg.Settings
 	if at != (versions{}) { // else there are no servers
-		out.linef("RabbitMQ %s, Redis %s, %s, namespace %s", escape(at.rabbitmq), escape(at.redis), settingsText(&settings), cfg.Namespace)
+		out.linef("RabbitMQ %s, Redis %s, %snamespace %s", escape(at.rabbitmq), escape(at.redis), settings, cfg.Namespace)
 	}
 	out.linef("")
 }
@@ -168,13 +171,15 @@ func byCurl(s scenario.Scenario) string {
 // lesson is a scenario's --help.
 func lesson(s scenario.Scenario) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n\nSettings: ", s.Title, s.Help)
-	if s.Any && s.Settings == (event.Settings{}) {
-		b.WriteString("any; by default all off.\n")
-	} else if s.Any {
-		fmt.Fprintf(&b, "any; by default %s.\n", settingsText(&s.Settings))
-	} else {
-		fmt.Fprintf(&b, "%s.\n", settingsText(&s.Settings))
+	fmt.Fprintf(&b, "%s\n\n%s\n\n", s.Title, s.Help)
+	switch {
+	case s.Chapter != "": // they have no bearing on it
+	case s.Any && s.Settings == (event.Settings{}):
+		b.WriteString("Settings: any; by default all off.\n")
+	case s.Any:
+		fmt.Fprintf(&b, "Settings: any; by default %s.\n", settingsText(&s.Settings))
+	default:
+		fmt.Fprintf(&b, "Settings: %s.\n", settingsText(&s.Settings))
 	}
 	fmt.Fprintf(&b, "Outcome:  %s.\n", s.Outcome)
 	if s.Harms {

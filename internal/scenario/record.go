@@ -20,7 +20,10 @@ type Record struct {
 	AtCrash  map[Subject]Seen // and while the worker was dead
 	Ready    map[string]int   // messages in each queue when the workers were gone, or gone
 	Parked   []ParkedMessage  // in the dead letters
+	Order    []Subject        // what the provider accepted, one after the other
 	Elapsed  time.Duration    // since the stage was begun
+
+	Passes PassRecord // of the second chapter
 }
 
 // gone is the number of messages in a queue that is not there.
@@ -69,6 +72,16 @@ func (s *stage) record(ctx context.Context) (*Record, error) {
 	}
 	for _, c := range s.topology.Channels {
 		if err := s.recordChannel(ctx, r, c); err != nil {
+			return nil, err
+		}
+	}
+	for _, call := range s.provider.Calls() {
+		if call.Kind != event.Refused && call.Kind != event.Deduplicated {
+			r.Order = append(r.Order, Subject{call.ID, string(call.Channel)})
+		}
+	}
+	for _, take := range s.also {
+		if err := take(ctx, r); err != nil {
 			return nil, err
 		}
 	}

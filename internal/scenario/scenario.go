@@ -15,6 +15,7 @@ import (
 type Scenario struct {
 	Name    string
 	Lesson  int    // its number, 0 if it is none
+	Chapter string // of the story; empty: the first
 	Title   string // what it is, in a few words
 	Shows   string // one line for the list
 	Outcome Outcome
@@ -51,12 +52,12 @@ type cast struct {
 // Catalogue returns every scenario, in the order in which they are to be run: the
 // lessons, then those that go on from there.
 func Catalogue() []Scenario {
-	return []Scenario{
+	return append([]Scenario{
 		fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter(),
 		duplicatePublish(), liveTakeover(), drain(), prefetchBlast(), headOfLine(),
 		poison(), malformed(), replay(), unroutable(),
 		brokerRestart(), redisOutage(), redisAmnesia(), brokerAlarm(),
-	}
+	}, fromQueueToLog()...)
 }
 
 // Tags returns every tag that a scenario has, in the catalogue's order.

@@ -37,6 +37,7 @@ type Config struct {
 	Settings  event.Settings
 	Seed      int64
 	Keep      bool          // leave queues and keys
+	Spike     int           // events of direct-call's spike
 	Timeout   time.Duration // of the run, from when its servers are ready
 	// Emit gets every event, one at a time, in the order in which they are
 	// recorded.
@@ -61,6 +62,10 @@ type stage struct {
 	onCrash   func(context.Context) error
 	giveUp    context.CancelCauseFunc // ends the play
 	after     []func()                // called when the workers are gone
+
+	// What a play has added to the stage: how it is taken into the record, and undone.
+	also []func(context.Context, *Record) error
+	undo []func(context.Context) error
 
 	telling sync.Mutex // held around Emit
 
@@ -228,6 +233,9 @@ func (s *stage) tearDown() error {
 	if s.conn != nil {
 		if s.cleans() {
 			errs = append(errs, s.conn.Delete(ctx, s.topology.QueueNames()...))
+			for _, undo := range s.undo {
+				errs = append(errs, undo(ctx))
+			}
 		}
 		errs = append(errs, s.conn.Close())
 	}

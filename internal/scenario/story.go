@@ -80,11 +80,11 @@ func (s *stage) hidden(e event.Event) bool {
 	}
 	switch e.Kind {
 	case event.Ready:
-		return len(s.queuing) == 0
+		return len(s.queuing) == 0 || e.Group != "" // that it has joined says more
 	case event.Draining:
 		return s.over
 	}
-	return e.Kind == event.Exited
+	return e.Kind == event.Exited && e.Exit != "killed"
 }
 
 func (s *stage) named(id string) (notify.Notification, bool) {
