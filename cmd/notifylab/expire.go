@@ -159,7 +159,7 @@ func (p *part) produce(ctx context.Context, f expireFlags, name string, do func(
 	}
 	p.say(name)(e)
 	if failed != nil {
-		return statusError{exitFinding, failed.Error()}
+		return statusError{exitFinding, ""} // it was said
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 		return p.yellow, "UNKNOWN", about + ": " + reason, true
 	case event.Retry:
 		backoff := time.Duration(e.BackoffMS) * time.Millisecond
-		return p.yellow, "RETRY", fmt.Sprintf(" %d/%d (%gs backoff)%s: %s", e.Attempt, e.Attempts, backoff.Seconds(), about, reason), true
+		return p.yellow, "RETRY", fmt.Sprintf("%s (%gs backoff)%s: %s", attempt(e), backoff.Seconds(), about, reason), true
 	case event.DeadLetter:
 		attempts := ""
 		if e.Attempt > 0 {
@@ -120,6 +120,14 @@ func (p palette) line(e event.Event, ns notify.Namespace) (c *color.Color, words
 		return p.yellow, "REFUSED", fmt.Sprintf("%s for user:%s: %s", about, user, reason), true
 	}
 	return p.passLine(e, about)
+}
+
+// attempt is which one of how many, as far as they are counted.
+func attempt(e event.Event) string {
+	if e.Attempts == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %d/%d", e.Attempt, e.Attempts)
 }
 
 // about is whom an event is about: on which channel, or where in the log.

@@ -86,7 +86,7 @@ func (p *part) react(ctx context.Context, f reactionFlags) error {
 		}
 		defer slot.Free()
 		const lease, retention = 10 * time.Second, 24 * time.Hour // a worker's
-		cfg.Records, cfg.Leased = idem.NewStore(p.redis, p.ns(), slot, lease, retention), f.records == "lease"
+		cfg.Records, cfg.Retention, cfg.Leased = idem.NewStore(p.redis, p.ns(), slot, lease, retention), retention, f.records == "lease"
 	}
 	if err := passes.NewReaction(cfg).Run(ctx); err != nil {
 		return unavailableError{err}

@@ -32,8 +32,9 @@ type ReactionConfig struct {
 
 	// Records remember whom was told what, so that a redelivery tells nobody again; nil:
 	// nothing does. Leased makes a record a lease until it is done, as for a worker.
-	Records *idem.Store
-	Leased  bool
+	Records   *idem.Store
+	Retention time.Duration // of these records
+	Leased    bool
 
 	Open    func(context.Context) (*broker.Conn, error)
 	Emit    func(event.Event)
@@ -188,7 +189,7 @@ func (h *reacting) do(ctx context.Context, effect Effect) error {
 		h.say(about)
 		return nil
 	}
-	about.Kind, about.State = event.Done, string(idem.Done)
+	about.Kind, about.State, about.TTLMS = event.Done, string(idem.Done), h.Retention.Milliseconds()
 	h.say(about)
 	return nil
 }

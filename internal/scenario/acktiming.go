@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
@@ -69,7 +70,12 @@ func (s *passStage) crashAcked(ctx context.Context, mode passes.AckMode) error {
 	}
 	// What the process holds, and has acked or not, is no longer ready.
 	ready := map[passes.AckMode]int{passes.AckRead: ackEvents - 2, passes.AckLate: ackEvents - 1, passes.AckAuto: 0}[mode]
-	if err := s.waiting(ctx, queue, ready); err != nil {
+	if mode == passes.AckAuto {
+		err = s.emptied(ctx, queue)
+	} else {
+		err = s.waiting(ctx, queue, ready)
+	}
+	if err != nil {
 		return err
 	}
 	s.tell(event.Event{ID: victim, Messages: ready, Reason: fmt.Sprintf("ack %s: the first is in its hands, passes.%s holds %d more. Now it is killed", mode, queue, ready)})
@@ -85,6 +91,24 @@ func (s *passStage) crashAcked(ctx context.Context, mode passes.AckMode) error {
 		return err
 	}
 	return s.acked(ctx, behind...)
+}
+
+// emptied waits until a queue has handed over all that was confirmed. The broker's count
+// does not do for that: it says 0 for a moment before it has heard of a message.
+func (s *passStage) emptied(ctx context.Context, queue string) error {
+	again := time.NewTicker(between)
+	defer again.Stop()
+	for {
+		found, err := s.conn.Look(ctx, s.queueOf(queue), 1)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return never{"passes." + queue + " was never emptied", "", context.Cause(ctx)}
+		}
+	}
 }
 
 func judgeAckTiming(_ cast, r *Record) Verdict {

@@ -150,7 +150,7 @@ func (s *passStage) spike(ctx context.Context) error {
 	if err := s.waiting(ctx, reactNotify, s.Spike-1); err != nil {
 		return err
 	}
-	s.tell(event.Event{ID: first, Messages: s.Spike - 1, Reason: fmt.Sprintf("passes.notify holds %d: the watcher is done, the provider has not taken the first", s.Spike-1)})
+	s.tell(event.Event{Messages: s.Spike - 1, Reason: fmt.Sprintf("passes.notify holds %d: the watcher is done, the provider has not taken the first", s.Spike-1)})
 	return nil
 }
 

@@ -34,21 +34,24 @@ What to look for
 	}
 }
 
-// handlerRuns are the runs: where it dies, and what its records are.
-func handlerRuns() []struct {
+// A handlerRun is where the handler dies, and what its records are.
+type handlerRun struct {
+	name    string
 	point   passes.Point
 	records string
-} {
-	return []struct {
-		point   passes.Point
-		records string
-	}{{passes.BeforeAck, "claimed"}, {passes.AfterClaim, "claimed"}, {passes.AfterClaim, "lease"}}
+}
+
+func handlerRuns() []handlerRun {
+	return []handlerRun{
+		{"handler", passes.BeforeAck, "claimed"},
+		{"handler", passes.AfterClaim, "claimed"},
+		{"handler-lease", passes.AfterClaim, "lease"},
+	}
 }
 
 func playIdempotentHandler(ctx context.Context, s *passStage) error {
 	for _, run := range handlerRuns() {
-		handler := "handler-" + run.records
-		p, err := s.reaction(ctx, handler, "handler", reactDelete, reactNotify, "--records", run.records)
+		p, err := s.reaction(ctx, run.name, "handler", reactDelete, reactNotify, "--records", run.records)
 		if err != nil {
 			return err
 		}
@@ -59,7 +62,7 @@ func playIdempotentHandler(ctx context.Context, s *passStage) error {
 		if err := s.gone(ctx, p); err != nil {
 			return err
 		}
-		if p, err = s.reaction(ctx, handler, "handler", reactDelete, reactNotify, "--records", run.records); err != nil {
+		if p, err = s.reaction(ctx, run.name, "handler", reactDelete, reactNotify, "--records", run.records); err != nil {
 			return err
 		}
 		if err := s.acked(ctx, event91...); err != nil {
@@ -87,7 +90,7 @@ func judgeIdempotentHandler(_ cast, r *Record) Verdict {
 		r.eachSaid("dropped, it was remembered", "", event.DuplicateDropped, p.ids(1, 2), 1),
 		r.eachSaid("recovered from the dead one", "", event.ClaimRecovered, leased, 1),
 		r.eachSaid("crashes", "", event.Crash, all, 1),
-		r.killed("handler-claimed", 2),
+		r.killed("handler", 2),
 		r.killed("handler-lease", 1),
 		r.ready("passes.handler", 0),
 	).as(Lost, "remembered, not yet sent, and the redelivery was dropped; a lease closes the gap")

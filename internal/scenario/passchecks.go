@@ -140,7 +140,7 @@ func (r *Record) killed(name string, want int) Finding {
 		}
 	}
 	text := func(kills, again int) string { return fmt.Sprintf("killed %d ×, back %d ×", kills, again) }
-	return Finding{What: name, Want: text(want, want), Got: text(kills, again), OK: kills == want && again == want}
+	return Finding{What: name + ", its processes", Want: text(want, want), Got: text(kills, again), OK: kills == want && again == want}
 }
 
 // passesLeft checks which passes of some events are still there.
