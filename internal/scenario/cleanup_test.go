@@ -36,6 +36,7 @@ func (r rig) left(t testing.TB, want remains) {
 			t.Errorf("queue %s is left: %v, %v", q, ok, err)
 		}
 	}
+	r.passesLeft(t, conn, ctx, want)
 	if keys := r.keys(t, ctx); (len(keys) > 0) != bool(want) {
 		t.Errorf("keys: %v", keys)
 	}
@@ -124,6 +125,11 @@ func TestRun_ended_in_the_middle(t *testing.T) {
 	cases := []moment{
 		{"claim-lease", 1, 0}, {"claim-lease", 3, 0}, {"claim-lease", 6, 0}, {"claim-lease", 9, 0},
 		{"dead-letter", 7, 0}, {"fan-out", 2, 0}, {"fan-out", 20, 0}, {"fan-out", 28, 0},
+		{"direct-call", 3, 0}, {"direct-call", 30, 0}, {"ack-timing", 9, 0}, {"rebalance", 2, 0}, {"rebalance", 40, 0},
+		{"partitions", 1, 0}, {"consumer-group", 17, 0},
+	}
+	for ms := range 12 {
+		cases = append(cases, moment{"partitions", 0, time.Duration(10*ms) * time.Millisecond})
 	}
 	for ms := range 25 { // most of them while the stage is set up
 		cases = append(cases, moment{"fan-out", 0, time.Duration(5*ms) * time.Millisecond})

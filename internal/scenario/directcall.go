@@ -203,7 +203,7 @@ func judgeDirectCall(_ cast, r *Record) Verdict {
 		r.eachTold("queue, after a retry", retried, told, 1),
 		r.eachSaid("queue, the pass deleted", reactDelete, event.Deleted, retried, 1),
 		r.finished("watcher-2", spike),
-		r.eachTold("the spike, while it was held", inSpike, told, 0),
+		r.eachTold("the spike and later, while it is held", append(slices.Clone(inSpike), third...), told, 0),
 		r.eachSaid("the spike, announced", "watcher-2", event.Queued, inSpike, 1),
 		r.backlog("the spike, notify", len(inSpike)+len(third)),
 		r.samePID("watcher-3", third),
@@ -268,25 +268,26 @@ func (r *Record) samePID(name string, ids []string) Finding {
 	return Finding{What: "a third reaction, " + name, Want: "1 process, the same", Got: fmt.Sprintf("%d process, the same", len(pids)), OK: len(pids) == 1, IDs: ids}
 }
 
-// fromThenOn checks that the third reaction got some of these, and each behind the first
-// that it got, once.
+// fromThenOn checks that the third reaction did not get the first of these, and each
+// from the first one on that it got, once.
 func (r *Record) fromThenOn(ids []string) Finding {
 	f := Finding{What: "a third reaction, from when it is bound", Want: "every event, once", Got: "none"}
-	begun := false
+	first, _ := next(r.Events, func(e event.Event) bool { return e.Kind == event.Received && e.Source == reactEmail })
+	bound := slices.Index(ids, first.ID)
+	if bound < 0 {
+		return f
+	}
 	var wrong []string
 	for i, id := range ids {
-		n := r.Ledger[Subject{id, string(notify.Email)}]
-		if n == 1 && !begun {
-			begun = true
-			if f.Got = f.Want; i == 0 {
-				wrong, f.IDs = append(wrong, brief(id)+", before it was bound"), append(f.IDs, id)
-			}
+		want := 1
+		if i < bound {
+			want = 0
 		}
-		if begun && n != 1 {
+		if n := r.Ledger[Subject{id, string(notify.Email)}]; n != want || i == 0 && n > 0 {
 			wrong, f.IDs = append(wrong, fmt.Sprintf("%s × %d", brief(id), n)), append(f.IDs, id)
 		}
 	}
-	if len(wrong) > 0 {
+	if f.Got = f.Want; len(wrong) > 0 {
 		f.Got = few(wrong)
 	}
 	f.OK = f.Got == f.Want

@@ -83,14 +83,26 @@ func newRigAt(t testing.TB, amqpURL, redisURL string) rig {
 	story := new(event.History)
 	return rig{story: story, Config: Config{
 		AMQPURL: amqpURL, RedisURL: redisURL,
-		Worker:    func(c notify.Channel) []string { return []string{bin, "worker", string(c)} },
-		Program:   []string{bin},
-		Env:       append(os.Environ(), "AMQP_URL="+amqpURL, "REDIS_URL="+redisURL),
+		Worker:  func(c notify.Channel) []string { return []string{bin, "worker", string(c)} },
+		Program: []string{bin},
+		Spike:   20,
+		// The race detector lets a process wait for a second before it ends.
+		Env:       append(os.Environ(), "GORACE=atexit_sleep_ms=0", "AMQP_URL="+amqpURL, "REDIS_URL="+redisURL),
 		Namespace: notify.Namespace(serverstest.Namespace(t)),
 		Seed:      41,
 		Timeout:   deadline,
 		Emit:      story.Add,
 	}}
+}
+
+// chapter returns the scenarios of a chapter.
+func chapter(name string) (some []Scenario) {
+	for _, s := range Catalogue() {
+		if s.Chapter == name {
+			some = append(some, s)
+		}
+	}
+	return some
 }
 
 func named(t testing.TB, name string) Scenario {
