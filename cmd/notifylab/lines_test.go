@@ -87,6 +87,39 @@ func TestLine(t *testing.T) {
 		{of(event.Deduplicated, event.Event{Key: "k7f3-1:push:7"}), `DEDUPLICATED push notif:k7f3-1 (key k7f3-1:push:7)`},
 		{of(event.Refused, event.Event{Reason: "400 bad token"}), `REFUSED push notif:k7f3-1 for user:7: 400 bad token`},
 	}
+	in := func(kind event.Kind, e event.Event) event.Event {
+		e.Kind, e.ID, e.User, e.Pass, e.Membership = kind, "k7f3-1", "7", "pass-1", event.Membership{Group: "notify", Generation: 3}
+		return e
+	}
+	record := event.Event{Position: &event.Position{Partition: 2, Offset: 41}}
+	tests = append(tests, []struct {
+		e    event.Event
+		want string
+	}{
+		{event.Event{Kind: event.Ready, Membership: event.Membership{Group: "notify", Generation: 3}}, `READY in group notify`},
+		{event.Event{Kind: event.Ready, Queue: "k7f3.passes.notify", State: "ack late"}, `READY on passes.notify (ack late)`},
+		{event.Event{Kind: event.Received, ID: "k7f3-1", Redelivered: true}, `RECEIVED notif:k7f3-1 (redelivered)`},
+		{event.Event{Kind: event.Retry, ID: "k7f3-1", BackoffMS: 50, Reason: "503"}, `RETRY (0.05s backoff) notif:k7f3-1: 503`},
+		{event.Event{Kind: event.Sent, Channel: "push", ID: "k7f3-1", User: "7", Text: "t", Position: record.Position}, `SENT push P2@41 notif:k7f3-1 -> user:7 "t"`},
+		{event.Event{Kind: event.Crash, ID: "k7f3-1", Point: "after-read"}, `CRASH — worker dying after read, BEFORE handling (notif:k7f3-1)`},
+		{event.Event{Kind: event.Crash, ID: "k7f3-1", Point: "before-commit"}, `CRASH — worker dying BEFORE commit (notif:k7f3-1)`},
+		{event.Event{Kind: event.Stopped, ID: "k7f3-1", Point: "after-commit"}, `STOPPED — worker stopped AFTER commit (notif:k7f3-1)`},
+		{in(event.Joined, event.Event{}), `JOINED group notify, generation 3`},
+		{in(event.Assigned, event.Event{Assignment: &event.Assignment{Partitions: []int{0, 1}}}), `ASSIGNED P0 P1 in group notify, generation 3`},
+		{in(event.Assigned, event.Event{Assignment: &event.Assignment{Partitions: []int{}}}), `ASSIGNED nothing (idle) in group notify, generation 3`},
+		{in(event.Rebalanced, event.Event{Reason: "c1 gone"}), `REBALANCED group notify, generation 3: c1 gone`},
+		{in(event.Left, event.Event{}), `LEFT group notify, generation 3`},
+		{in(event.Read, record), `READ P2@41 notif:k7f3-1`},
+		{in(event.Committed, record), `COMMITTED P2@41 notif:k7f3-1, group notify`},
+		{in(event.CommitRefused, event.Event{Position: record.Position, Reason: "the group is in generation 4, this is of 3"}),
+			`COMMIT REFUSED P2@41 notif:k7f3-1, group notify: the group is in generation 4, this is of 3`},
+		{in(event.Fetched, event.Event{}), `FETCHED pass:pass-1 of user:7`},
+		{in(event.Deleted, record), `DELETED pass:pass-1 P2@41 notif:k7f3-1`},
+		{in(event.AlreadyDeleted, event.Event{}), `ALREADY DELETED pass:pass-1 notif:k7f3-1 (deleting it again changed nothing)`},
+		{in(event.Failed, event.Event{Messages: 1, Reason: "503"}), `FAILED pass:pass-1 notif:k7f3-1: 503, and 1 step behind it not done`},
+		{event.Event{Kind: event.Produced, Messages: 2000, Elapsed: 148}, `PRODUCED 2000 events in 0.148s`},
+		{event.Event{Kind: event.Produced, Messages: 1, Elapsed: 9, Reason: "503"}, `PRODUCED 1 event in 0.009s: 503`},
+	}...)
 	shown := map[event.Kind]bool{}
 	for _, tt := range tests {
 		c, words, rest, ok := newPalette(false).line(tt.e, "k7f3")
@@ -109,12 +142,8 @@ func TestLine(t *testing.T) {
 // later needs a line, too.
 func kinds(t *testing.T) []event.Kind {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../internal/event/event.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var found []event.Kind
-	ast.Inspect(file, func(n ast.Node) bool {
+	list := func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)
 		if !ok {
 			return true
@@ -126,8 +155,15 @@ func kinds(t *testing.T) []event.Kind {
 			}
 		}
 		return true
-	})
-	if len(found) < 20 {
+	}
+	for _, name := range []string{"event", "passes"} {
+		file, err := parser.ParseFile(token.NewFileSet(), "../../internal/event/"+name+".go", nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, list)
+	}
+	if len(found) < 30 {
 		t.Fatalf("only %v were found", found)
 	}
 	return found
@@ -140,7 +176,8 @@ func TestLine_escapes_every_field(t *testing.T) {
 	for _, kind := range kinds(t) {
 		e := event.Event{
 			Time: time.Now(), Kind: kind, Source: evil, ID: evil, Channel: evil, User: evil, Text: evil, Queue: evil, Reason: evil,
-			Key: evil, State: evil, Owner: evil, Point: evil, Exit: evil, Line: evil, Attempt: 1,
+			Key: evil, State: evil, Owner: evil, Point: evil, Exit: evil, Line: evil, Attempt: 1, Pass: evil,
+			Membership: event.Membership{Group: evil, Generation: 1}, Position: &event.Position{},
 		}
 		var out strings.Builder
 		(&printer{w: &out, palette: newPalette(false), verbose: true}).event(e)

@@ -60,8 +60,12 @@ func (p picture) steps() []int {
 	return all
 }
 
-// feeds is how many events a picture takes: one of each partition in each step.
-func (p picture) feeds() int { return len(p.steps()) * p.partitions }
+// fed is how many events each partition gets in each step: two readers of one partition
+// would be seen.
+const fed = 2
+
+// feeds is how many events a picture takes.
+func (p picture) feeds() int { return len(p.steps()) * p.partitions * fed }
 
 func playConsumerGroup(ctx context.Context, s *passStage) error {
 	for _, p := range pictures() {
@@ -111,7 +115,7 @@ func (s *passStage) show(ctx context.Context, p picture) error {
 	return nil
 }
 
-// step feeds each partition once in the generation of these members.
+// step feeds each partition in the generation of these members.
 func (s *passStage) step(ctx context.Context, from int, p picture, names []string) error {
 	generation, err := s.settle(ctx, from, p.group, names...)
 	if err != nil {
@@ -127,8 +131,8 @@ func (s *passStage) step(ctx context.Context, from int, p picture, names []strin
 		Reason:     fmt.Sprintf("%s, %s: %s", quantity(p.partitions, "partitions"), quantity(len(names), "members"), idle),
 	})
 	var each []int
-	for i := range p.partitions {
-		each = append(each, i)
+	for i := range p.partitions * fed {
+		each = append(each, i%p.partitions)
 	}
 	posts := s.expireIn(each...)
 	if err := s.append(ctx, posts...); err != nil {
@@ -198,10 +202,10 @@ func (r *Record) idleness(p picture) []Finding {
 			Want: fmt.Sprintf("%d read, %d idle", reading, members-reading), Got: "never came to it",
 		}
 		if i < len(steps) {
-			readers, fed := r.readers(p.group, steps[i].Generation)
+			readers, read := r.readers(p.group, steps[i].Generation)
 			f.Got = fmt.Sprintf("%d read, %d idle", len(readers), len(steps[i].Members)-len(readers))
-			if fed != p.partitions {
-				f.Got += fmt.Sprintf(", %d of %s", fed, quantity(p.partitions, "partitions"))
+			if read != p.partitions {
+				f.Got += fmt.Sprintf(", %d of %s", read, quantity(p.partitions, "partitions"))
 			}
 			for _, name := range readers {
 				if !slices.Contains(steps[i].Members, name) {
