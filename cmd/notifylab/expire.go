@@ -58,12 +58,13 @@ published: it fetches the pass, notifies and deletes by itself, one after the ot
 	set.StringVar(&f.text, "text", "your pass has expired", "what the person is told")
 	set.StringVar(&f.crashAt, "crash-at", "", fmt.Sprintf("the crash point that the first event arms: of a reader %v, of a reaction %v", passes.Points(), passes.ReactionPoints()))
 	set.StringVar(&f.name, "name", "", "what to call it; default: watcher, with --direct caller")
-	cmd.MarkFlagsMutuallyExclusive("direct", "log")
 	return cmd
 }
 
 func (f *expireFlags) check() error {
 	switch {
+	case f.direct && f.log:
+		return usagef("--direct publishes nothing: not with --log")
 	case f.count < 0 || f.first < 1 || f.spread < 0:
 		return usagef("--count, --first, --passes: not less than 0, 1, 0")
 	case f.partitions < 1 || f.partitions > 64:
