@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"notifylab/internal/passes"
+	"notifylab/internal/scenario"
 )
 
 // The parts of the second chapter by hand: a log, a group that reads it, and the look at
@@ -155,5 +156,32 @@ func TestParts_usage(t *testing.T) {
 				t.Errorf("no %q in %s", want, r.errorText())
 			}
 		})
+	}
+}
+
+// Every command of a lesson's "By hand" is one that there is, with flags that it has.
+func TestByHand_commands_are_there(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "").nowhere()
+	command := regexp.MustCompile(`notifylab [^&|#]+`)
+	seen := map[string]bool{}
+	for _, s := range scenario.Catalogue() {
+		lines := command.FindAllString(s.ByHand, -1)
+		if len(lines) == 0 {
+			t.Errorf("%s has none", s.Name)
+		}
+		for _, line := range lines {
+			if line = strings.TrimSpace(line); seen[line] {
+				continue
+			}
+			seen[line] = true
+			t.Run(line, func(t *testing.T) {
+				t.Parallel()
+				c := c
+				c.t = t
+				before, _, _ := strings.Cut(line, " -- ")
+				c.run(append(words(before)[1:], "--help")...).wantStatus(exitOK)
+			})
+		}
 	}
 }

@@ -13,6 +13,10 @@
 //	notify.push.retry.500ms after its TTL back to notify.push; nobody consumes it
 //	push.dlq                dead letters; can be looked at any number of times
 //
+// Reactions have queues of their own ([Subscription]), which get a copy each of what is
+// published to an exchange; the log's partitions are streams ([Stream]), which never
+// expire: whoever makes one for a while has to delete it.
+//
 // # Publishing
 //
 // A [Publisher] keeps many messages in flight and tells of each what became of

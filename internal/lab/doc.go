@@ -14,6 +14,11 @@
 //	lab:request:<key>, lab:request-busy:<key>, lab:queued:<id>
 //	                       what was asked for over HTTP, by [Requests]
 //
+// and in no namespace, since nobody knows that of a run that was killed:
+//
+//	notifylab:streams      the streams of running scenarios, by [Streams]: what is
+//	                       overdue is deleted by the next one
+//
 // No send depends on any of it: a journal that can't be written waits, and then
 // forgets its oldest; a note that is missing makes a list shorter. What a worker had
 // journalled before it was killed is there; what it was about to write is not,

@@ -64,7 +64,27 @@
 // second handling. And the fence rests on the hash: when somebody deletes it while
 // members run, generations start anew and an old one may pass for a new one.
 //
-// In production all of this is taken ready-made: super streams with a single active
+// # Without a log
+//
+// What the log is compared with is here, too. A [Caller] does all that has to be done
+// about a pass in one call, and stops at what fails. A [Reaction] takes events from a
+// queue of its own, one at a time: receive → each effect → ack, or the ack first, or
+// none of its own ([AckMode]).
+//
+// What is left behind when a reaction dies
+//
+//	                               late          read         auto
+//	events here, not yet begun     again         again        lost
+//	one begun, nothing done yet    again         lost         lost
+//	the same, all done             again: twice  once         once
+//
+// Telling a person is what must not be done twice, and it can go under a record: a
+// claim for good has the gap of lesson 4 between record and send, a lease closes it.
+// Deleting a pass comes to the same however often it is done ([Effect]).
+//
+// # In production
+//
+// All of this is taken ready-made: super streams with a single active
 // consumer from RabbitMQ 3.11 on, or Kafka, whose group protocol is the same idea. This
 // one is made to be seen.
 package passes

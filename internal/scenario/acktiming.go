@@ -27,10 +27,10 @@ the provider has it in hand. Three times the same crash; only the ack differs.
 What to look for
   After each kill the events that are RECEIVED again. With --ack late the first one comes
   as (redelivered) and is SENT. The one behind them is SENT each time: the reaction could.`,
-		ByHand: `  notifylab provider --delay 20s                                              # one terminal: so slow that there is time
-  notifylab reaction notify --ack auto --provider-url http://127.0.0.1:3200   # another; then the same with read, late
-  notifylab expire --count 3                                                  # a third; then kill -9 the reaction
-  notifylab queues                                                            # passes.notify: late 3, read 2, auto 0`,
+		ByHand: `  notifylab provider --delay 1m      # one terminal: so slow that there is time
+  notifylab reaction notify --ack auto --send-timeout 2m --provider-url http://127.0.0.1:3200    # another; then read, late
+  notifylab expire --count 3         # a third; then kill -9 the reaction
+  notifylab queues                   # passes.notify holds: auto 0, read 2, late 3 more`,
 		play:  onPasses(playAckTiming),
 		judge: judgeAckTiming,
 	}

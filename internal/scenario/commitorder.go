@@ -23,9 +23,9 @@ It is killed three times, and starts again each time at the cursor.
 What to look for
   READ P0@0 twice and SENT twice; READ P0@1 once; COMMITTED P0@3 and never SENT. The ones
   behind are SENT: the member could.` + inProduction,
-		ByHand: `  notifylab expire --log --partitions 1 --crash-at before-commit    # one terminal; then with after-commit
-  notifylab reader c1 --partitions 1                                # another; start it again when it has died
-  notifylab reader c1 --partitions 1 --commit-first                 # and with after-commit: lost
+		ByHand: `  notifylab expire --log --crash-at before-commit    # one terminal; then with after-commit
+  notifylab reader c1                                # another; start it again when it has died
+  notifylab reader c1 --commit-first                 # and with after-commit: lost
   notifylab groups`,
 		play:  onPasses(playCommitOrder),
 		judge: judgeCommitOrder,

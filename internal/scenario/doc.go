@@ -22,4 +22,8 @@
 // under steady traffic. It keeps counts instead of a history, and its judge has one
 // more question: each second acceptance must have a cause of its own, a kill or a
 // restart between it and the first, or a guard is missing, whatever the totals say.
+//
+// In the second chapter ([QueueToLog]) passes expire on the same stage, with a log or
+// queues added to it, and whoever reacts is a process: a reaction, a reader, a watcher.
+// What forces an order there, an inversion or an overlap, is a gate in the provider.
 package scenario

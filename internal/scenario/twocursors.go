@@ -21,10 +21,11 @@ What to look for
   READ P0@0 three times, once for each group, and never a second time by the same. The
   log holds as much after all that as before. (redelivered) never appears: a stream does
   not know who has read what, the cursors do.` + inProduction,
-		ByHand: `  notifylab expire --log --partitions 1 --count 5                        # one terminal
-  notifylab reader n1 --group notify --partitions 1                      # another
-  notifylab reader d1 --group delete-pass --partitions 1                 # a third; Ctrl-C it
-  notifylab expire --log --partitions 1 --count 2 && notifylab groups    # notify at 6, delete-pass at 4`,
+		ByHand: `  notifylab expire --log --count 5                        # one terminal
+  notifylab reader n1 --group notify                      # another
+  notifylab reader d1 --group delete-pass                 # a third; Ctrl-C it
+  notifylab expire --log --count 2 && notifylab groups    # notify has no lag, delete-pass has
+  notifylab reader e1 --group email                       # late, and it gets all seven`,
 		play:  onPasses(playTwoCursors),
 		judge: judgeTwoCursors,
 	}
