@@ -23,7 +23,6 @@ type passStage struct {
 	register *passes.Register
 	queues   []string // that reactions have, by full name
 	events   []passes.Expired
-	life     context.Context // of producers: that of the run
 }
 
 func newPassStage(s *stage) *passStage {
