@@ -14,6 +14,7 @@ import (
 func ackTiming() Scenario {
 	return Scenario{
 		Name: "ack-timing", Outcome: Lost, Next: "competing",
+		Tags:  []string{"queue", "kill"},
 		Title: "same queue, the only variable is when it is acked",
 		Shows: "ack on read, after success, automatic: lost, redelivered, all lost",
 		Help: `Three events wait in a queue. The reaction notify takes the first, and is killed while

@@ -10,6 +10,7 @@ import (
 func commitOrder() Scenario {
 	return Scenario{
 		Name: "commit-order", Outcome: Lost, Next: "rebalance",
+		Tags:  []string{"log", "kill"},
 		Title: "read, process, commit: and a crash in between",
 		Shows: "crash before the commit, after it, commit first: again, not again, lost",
 		Help: `A member reads an offset, does the work, and commits: the group's cursor moves behind it.

@@ -17,6 +17,7 @@ import (
 func competing() Scenario {
 	return Scenario{
 		Name: "competing", Outcome: Once, Next: "idempotent-handler",
+		Tags:  []string{"queue"},
 		Title: "two workers on one queue: twice as fast, and out of order",
 		Shows: "worker A and worker B: twice the throughput, no order across them",
 		Help: `Each event takes the provider 20 ms. One worker, then two on the same queue: each event

@@ -13,6 +13,7 @@ import (
 func consumerGroup() Scenario {
 	return Scenario{
 		Name: "consumer-group", Outcome: Once, Next: "commit-order",
+		Tags:  []string{"log"},
 		Title: "one partition, one reader of the group; the rest is idle",
 		Shows: "members come and go: one owner per partition, the rest are idle",
 		Help: `The partitions of the log are shared out among the members of a group: each has one

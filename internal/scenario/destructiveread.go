@@ -12,6 +12,7 @@ import (
 func destructiveRead() Scenario {
 	return Scenario{
 		Name: "destructive-read", Outcome: Lost, Next: "two-cursors",
+		Tags:  []string{"queue"},
 		Title: "reading takes it out: two reactions, one queue",
 		Shows: "two reactions share a queue and miss events; a queue each, and none",
 		Help: `An expired pass has two reactions: notify and delete-pass. First both consume one queue.

@@ -19,6 +19,7 @@ const DefaultSpike = 2000
 func directCall() Scenario {
 	return Scenario{
 		Name: "direct-call", Outcome: Once, Next: "fifo",
+		Tags:  []string{"queue"},
 		Title: "one call that does it all, and the same as an event",
 		Shows: "fetch, notify ✗, delete: a caller waits, and fails; a queue decouples",
 		Help: `A pass expires. In one process and one stack the caller fetches the pass, notifies its

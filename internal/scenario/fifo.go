@@ -15,6 +15,7 @@ const queuedEvents = 5
 func fifo() Scenario {
 	return Scenario{
 		Name: "fifo", Mode: "default", Outcome: Once, Next: "ack-timing",
+		Tags:  []string{"queue"},
 		Title: "a queue: one end for the producer, one for the worker",
 		Shows: "the producer appends and returns; one worker drains in order",
 		Help: `Five events, e0 to e4, are put into a queue, and one worker takes them from the other

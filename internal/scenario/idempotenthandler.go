@@ -10,6 +10,7 @@ import (
 func idempotentHandler() Scenario {
 	return Scenario{
 		Name: "idempotent-handler", Outcome: Lost, Next: "destructive-read",
+		Tags:  []string{"queue", "kill"},
 		Title: "EVT #91, and again: a handler that may run twice",
 		Shows: "delete, remember, push: safe to repeat, but for lesson 4's gap",
 		Help: `The handler of the explainer: it deletes the pass, which comes to the same however often

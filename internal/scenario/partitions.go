@@ -10,6 +10,7 @@ import (
 func partitions() Scenario {
 	return Scenario{
 		Name: "partitions", Outcome: Once, Next: "consumer-group",
+		Tags:  []string{"log"},
 		Title: "a log in four partitions: order within each, none between them",
 		Shows: "a pass stays in one partition and in order; across them there is none",
 		Help: `The log is split into four partitions, passes.0 to passes.3. An event goes into the one

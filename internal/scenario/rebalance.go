@@ -18,6 +18,7 @@ import (
 func rebalance() Scenario {
 	return Scenario{
 		Name: "rebalance", Outcome: Twice,
+		Tags:  []string{"log", "kill"},
 		Title: "a member dies, survivors resume; one wakes too late",
 		Shows: "a dead one's partitions move; one that wakes can't move a cursor back",
 		Help: `Two members have two partitions each. One is killed in mid-work. When it was silent for

@@ -10,6 +10,7 @@ import (
 func twoCursors() Scenario {
 	return Scenario{
 		Name: "two-cursors", Outcome: Once, Next: "partitions",
+		Tags:  []string{"log"},
 		Title: "a log: reading moves a cursor and takes nothing out",
 		Shows: "one log, a cursor for each reaction; a late one starts at the first",
 		Help: `The events are appended to a log, a RabbitMQ stream, and stay there. Each reaction has a
