@@ -154,7 +154,10 @@ func (s *passStage) stopReader(ctx context.Context) error {
 	if err := c3.Signal(syscall.SIGCONT); err != nil {
 		return err
 	}
-	if _, err := s.hear(ctx, from, "no commit of c3 was refused", about(event.CommitRefused)); err != nil {
+	_, err = s.hear(ctx, from, "c3 did not try to commit", func(e event.Event) bool {
+		return e.Source == "c3" && (about(event.CommitRefused)(e) || about(event.Committed)(e))
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.tellCursors(ctx, "awake"); err != nil {
