@@ -112,11 +112,12 @@ func (c corner) startUsualAPI(t *testing.T) (*running, string) {
 	return c.startAPI("--listen", "127.0.0.1:0")
 }
 
-// A held network lets nothing back from the broker for a while.
+// A held network lets nothing back from the broker for a while, or is cut.
 type heldNetwork struct {
 	url  string
 	mu   sync.Mutex
 	hold chan struct{} // closed: it lets through
+	open []net.Conn
 }
 
 func newHeldNetwork(t *testing.T, amqpURL string) *heldNetwork {
@@ -141,6 +142,9 @@ func newHeldNetwork(t *testing.T, amqpURL string) *heldNetwork {
 				client.Close()
 				return
 			}
+			n.mu.Lock()
+			n.open = append(n.open, client, server)
+			n.mu.Unlock()
 			all.Go(func() { _, _ = io.Copy(server, client); server.Close(); client.Close() })
 			all.Go(func() { n.back(client, server); server.Close(); client.Close() })
 		}
@@ -164,6 +168,16 @@ func (n *heldNetwork) back(client io.Writer, server io.Reader) {
 			return
 		}
 	}
+}
+
+// cut closes all connections.
+func (n *heldNetwork) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.open {
+		c.Close()
+	}
+	n.open = nil
 }
 
 // holding lets answers wait until it is called.
