@@ -22,6 +22,7 @@ func TestServers_that_come_and_go(t *testing.T) {
 	t.Run("RabbitMQ is killed in the middle of a produce", func(t *testing.T) { testProduceKilled(t, pair) })
 	t.Run("RabbitMQ restarts under supervise", func(t *testing.T) { testRabbitMQRestarts(t, pair) })
 	t.Run("Redis stops under a worker", func(t *testing.T) { testRedisStops(t, pair) })
+	t.Run("Redis goes in the middle of a scenario", func(t *testing.T) { testScenarioWithoutRedis(t, pair) })
 	t.Run("workers are there before RabbitMQ is", func(t *testing.T) { testWorkersFirst(t, pair) })
 	t.Run("an api that has lost twenty connections sees an alarm come and go", func(t *testing.T) { testAlarmAfterCuts(t, pair) })
 	t.Run("a user who may do nothing", func(t *testing.T) { testPowerless(t, pair) })
@@ -137,6 +138,25 @@ func testRedisStops(t *testing.T, pair *servers.Pair) {
 			t.Errorf("%d lines with %s\n%s", n, words, r.all())
 		}
 	}
+}
+
+// A run that loses a server can't be judged, which is neither a failure nor success,
+// and says so in its last line whatever else goes wrong.
+// (datacontract/datacontract-cli#1179, istio/istio#9859)
+func testScenarioWithoutRedis(t *testing.T, pair *servers.Pair) {
+	c := cornerAt(t, pair.AMQPURL, pair.RedisURL)
+	r := c.start("scenario", "dead-letter", "-o", "json", "--timeout", "8s")
+	r.awaitLine(`"kind":"retry"`)
+	do(t, "kill", pair.Kill(t.Context(), servers.Redis))
+	r.wantStatus(exitInconclusive)
+	all := r.objects()
+	if v := all[len(all)-1]; v["kind"] != "verdict" || v["status"] != "inconclusive" {
+		t.Errorf("the last line is %v", v)
+	}
+	if n := len(r.errors()); n != 1 || len(having(r.errors(), "notifylab: namespace ", " is not cleaned up: ", "connection refused")) != 1 {
+		t.Error(r.errorText())
+	}
+	startAgain(t, pair, servers.Redis)
 }
 
 // Who is started first waits, says so once, and works when the broker comes.
