@@ -62,7 +62,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// What is refused for now is tried three times, then parked, body byte for byte.
+// What is refused for now is tried three times, then parked, body byte for byte,
+// whether or not the queue counts deliveries. (rabbitmq/rabbitmq-server#2013)
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for setting, story := range map[string]string{
@@ -70,16 +71,23 @@ func TestRetries(t *testing.T) {
 		"record": "received claimed retry acked received claimed retry acked received claimed parked acked",
 		"lease":  "received claimed retry acked received claimed retry acked received claimed parked acked",
 		"early":  "received acked retry received acked retry received acked parked",
+		// the lease, on another type of queue
+		"classic": "received claimed retry acked received claimed retry acked received claimed parked acked",
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			// One handler: a copy comes back before its maker says the next word,
 			// now and then.
-			r := newRig(t, func(o *options) { o.Concurrency, o.AckEarly = 1, setting == "early" })
+			r := newRig(t, func(o *options) {
+				o.Concurrency, o.AckEarly = 1, setting == "early"
+				if setting == "classic" {
+					o.Queue = broker.Classic
+				}
+			})
 			switch setting {
 			case "record":
 				r.setRecord()
-			case "lease":
+			case "lease", "classic":
 				r.setLease()
 			}
 			w := r.start()
