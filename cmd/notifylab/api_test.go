@@ -190,7 +190,7 @@ func (n *heldNetwork) holding() (release func()) {
 }
 
 // At SIGTERM twenty requests wait for their confirms: all are answered, nothing new
-// is let in, and that is a clean end.
+// is let in, and that is a clean end. (mtlynch/picoshare#571)
 func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -245,6 +245,7 @@ func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	}
 }
 
+// megaease/easeprobe#89
 func TestAPI_port_taken(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,7 +279,7 @@ func TestAPI_usage(t *testing.T) {
 }
 
 // Whoever listens on more than the loopback is warned, and pages of other sites stay
-// out all the same.
+// out all the same. (jdrews/logstation#43)
 func TestAPI_warns_where_others_reach_it(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)

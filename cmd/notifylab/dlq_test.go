@@ -323,6 +323,7 @@ func TestDLQ_replay_of_two_copies(t *testing.T) {
 }
 
 // The record decides: done stays, claimed stays unless it is forced.
+// (hookdeck/outpost#670)
 func TestDLQ_replay_reads_the_record(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -365,6 +366,7 @@ func TestDLQ_replay_reads_the_record(t *testing.T) {
 
 // A message that the broker parked by its own limit is replayed, refused once, waits
 // in the retry queue and is sent: 3.10 drops it if the broker's headers are kept.
+// (rabbitmq/rabbitmq-server#11159)
 func TestDLQ_replay_of_what_the_broker_parked(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -414,6 +416,7 @@ func TestDLQ_replay_of_what_the_broker_parked(t *testing.T) {
 }
 
 // While everything is still refused a replay handles what was there, and ends.
+// (onebeyond/rascal#222)
 func TestDLQ_replay_while_still_broken(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)

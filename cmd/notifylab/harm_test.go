@@ -270,6 +270,7 @@ func testPowerless(t *testing.T, pair *servers.Pair) {
 }
 
 // The password of the broker is in no output and in no argument of a process.
+// (wagslane/go-rabbitmq#190)
 func testNoPasswordShows(t *testing.T, pair *servers.Pair) {
 	rabbitmqctl(t, pair, "set_permissions", "-p", "/", "u", ".*", ".*", ".*")
 	u, err := url.Parse(pair.AMQPURL)

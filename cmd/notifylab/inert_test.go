@@ -19,6 +19,7 @@ const (
 	hostileUser  = "7\u202e8\u2067"
 )
 
+// COVESA/dlt-daemon#888
 func TestText_or_user_with_escape_codes_CR_newlines_bidi_marks(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"worker push", "supervise push=1"} {

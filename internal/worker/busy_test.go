@@ -18,7 +18,7 @@ import (
 var foreign = idem.Owner{Boot: "another-boot", File: "1:2", Slot: 3, Life: "life"}
 
 // A record that a worker holds which lives: the message waits without a handler,
-// and is recovered as soon as that worker is dead.
+// and is recovered as soon as that worker is dead. (riverqueue/river#682)
 func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 2, 1, 15*time.Second })
@@ -79,6 +79,7 @@ func TestBusy_UntilItsSlotIsFree(t *testing.T) {
 }
 
 // Of another machine's worker nobody can tell: its message waits for the lease.
+// (rabbitmq/rabbitmq-server#1020)
 func TestBusy_UntilTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

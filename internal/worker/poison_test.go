@@ -14,6 +14,7 @@ import (
 // A message that kills the worker each time is parked after three crashes that
 // were counted, which begin with the third delivery (on a classic queue, which
 // does not count, with the second). Whoever was prefetched with it is sent, once.
+// (MassTransit/MassTransit#2076)
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -16,7 +16,7 @@ import (
 )
 
 // What is no notification is parked at once, its bytes kept, and those behind it
-// are sent. A crash point that it arms is not for it.
+// are sent. A crash point that it arms is not for it. (ThreeDotsLabs/watermill#184)
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"none", "lease", "early"} {
