@@ -76,7 +76,11 @@ func TestLink_CutTwentyTimes(t *testing.T) {
 	if r.count(func(e event.Event) bool { return e.Kind == event.GivenBack }) > 0 {
 		t.Error("something was in hand to the end, and given back")
 	}
-	if got := r.count(func(e event.Event) bool { return e.Kind == event.Disconnect }); got != cuts {
+	of := func(k event.Kind) int { return r.count(func(e event.Event) bool { return e.Kind == k }) }
+	if received, acked, dropped := of(event.Received), of(event.Acked), of(event.Dropped); received != acked+dropped || dropped == 0 {
+		t.Errorf("%d received, %d acked and %d dropped: each has one end", received, acked, dropped)
+	}
+	if got := of(event.Disconnect); got != cuts {
 		t.Errorf("said %d times that the session is over, want %d", got, cuts)
 	}
 	for i := range all {

@@ -197,7 +197,7 @@ func (r *rig) fill(queue string) {
 // whatever happened in between. (hibiken/asynq#1015)
 func TestRetries_CountRefusalsAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newRig(t, func(o *options) { o.Concurrency = 1 }) // as above
 	r.setLease()
 	n := notify.Notification{ID: "n", User: "999", Text: "hello"}
 	key := r.Namespace.Key(notify.Key(n, notify.Push))
