@@ -116,7 +116,7 @@ func Ping(ctx context.Context, c Client, rawURL string) error {
 		addr, _ := Addr(rawURL)
 		var untrusted *tls.CertificateVerificationError
 		if errors.As(err, &untrusted) {
-			return fmt.Errorf("Redis at %s: %w: %w", addr, ErrTLS, reason(err))
+			return fmt.Errorf("%s: %w: %w", "Redis at "+addr, ErrTLS, reason(err))
 		}
 		return &UnreachableError{Addr: addr, Err: err}
 	}
