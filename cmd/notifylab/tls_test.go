@@ -90,16 +90,20 @@ func TestTLS_is_verified(t *testing.T) {
 		{"amqps on a port without TLS", strings.Replace(withSecret(shared.amqp), "amqp:", "amqps:", 1), shared.redis, "RabbitMQ at " + host(shared.amqp), "produce|worker push"},
 	} {
 		for args := range strings.SplitSeq(tt.args, "|") {
-			t.Run(tt.name+" "+args, func(t *testing.T) { // one at a time: a busy machine makes Redis late
+			t.Run(tt.name+" "+args, func(t *testing.T) { // one at a time
 				c := cornerAt(t, tt.amqp, tt.redis)
-				within(t, 3*time.Second, func() {
+				eventually(t, "nobody answers", func() string {
 					r := c.run(strings.Fields(args)...)
+					if len(having(r.errors(), "context deadline exceeded")) > 0 {
+						return r.all() // the machine is too busy for Redis's one second
+					}
 					r.wantStatus(exitUnavailable)
 					lines := r.errors()
 					if len(lines) != 3 || !strings.HasPrefix(lines[0], "notifylab: "+tt.want+": no trusted TLS connection: ") || !strings.Contains(lines[1], "SSL_CERT_FILE") ||
 						r.text() != "" || strings.Contains(r.all(), secret) {
 						t.Error(r.all())
 					}
+					return ""
 				})
 			})
 		}
