@@ -112,11 +112,12 @@ func (c corner) startUsualAPI(t *testing.T) (*running, string) {
 	return c.startAPI("--listen", "127.0.0.1:0")
 }
 
-// A held network lets nothing back from the broker for a while.
+// A held network lets nothing back from the broker for a while, or is cut.
 type heldNetwork struct {
 	url  string
 	mu   sync.Mutex
 	hold chan struct{} // closed: it lets through
+	open []net.Conn
 }
 
 func newHeldNetwork(t *testing.T, amqpURL string) *heldNetwork {
@@ -141,6 +142,9 @@ func newHeldNetwork(t *testing.T, amqpURL string) *heldNetwork {
 				client.Close()
 				return
 			}
+			n.mu.Lock()
+			n.open = append(n.open, client, server)
+			n.mu.Unlock()
 			all.Go(func() { _, _ = io.Copy(server, client); server.Close(); client.Close() })
 			all.Go(func() { n.back(client, server); server.Close(); client.Close() })
 		}
@@ -166,6 +170,16 @@ func (n *heldNetwork) back(client io.Writer, server io.Reader) {
 	}
 }
 
+// cut closes all connections.
+func (n *heldNetwork) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.open {
+		c.Close()
+	}
+	n.open = nil
+}
+
 // holding lets answers wait until it is called.
 func (n *heldNetwork) holding() (release func()) {
 	n.mu.Lock()
@@ -176,7 +190,7 @@ func (n *heldNetwork) holding() (release func()) {
 }
 
 // At SIGTERM twenty requests wait for their confirms: all are answered, nothing new
-// is let in, and that is a clean end.
+// is let in, and that is a clean end. (mtlynch/picoshare#571)
 func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -231,6 +245,7 @@ func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	}
 }
 
+// megaease/easeprobe#89
 func TestAPI_port_taken(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -264,7 +279,7 @@ func TestAPI_usage(t *testing.T) {
 }
 
 // Whoever listens on more than the loopback is warned, and pages of other sites stay
-// out all the same.
+// out all the same. (jdrews/logstation#43)
 func TestAPI_warns_where_others_reach_it(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)

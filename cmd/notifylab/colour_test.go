@@ -23,6 +23,7 @@ func onTerminal(t *testing.T, path string, args ...string) *exec.Cmd {
 	return exec.Command(script, "-qec", strings.Join(append([]string{path}, args...), " "), "/dev/null")
 }
 
+// termcolor/termcolor#92
 func TestColour(t *testing.T) {
 	t.Parallel()
 	shared := newCorner(t)

@@ -277,7 +277,53 @@ func TestDLQ_replay_in_parallel(t *testing.T) {
 	wantOnceOrTwice(t, c.taken(c.work()), ids, 0)
 }
 
+// However many there are, none is out of reach: what a list leaves out it counts, and
+// the last one is replayed like the first. (hibiken/asynq#803, #1171)
+func TestDLQ_of_fifteen_thousand(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	for range 15 {
+		c.bury(1000)
+	}
+	c.put(c.deadLetters(), `{"id":"last","user":"9","text":"hello"}`)
+	list := c.run("dlq", "list", "push", "--limit", "100")
+	list.wantStatus(exitOK)
+	if lines := list.lines(); len(lines) != 102 || lines[101] != "showing 100 of 15001" {
+		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
+	}
+	r := c.run("dlq", "replay", "push", "--user", "9")
+	r.wantStatus(exitOK)
+	if last := r.lines()[len(r.lines())-1]; last != "1 replayed, 0 already sent, 0 lost" {
+		t.Error(r.all())
+	}
+	if work, letters := c.ready(c.work()), c.ready(c.deadLetters()); work != 1 || letters != 15000 {
+		t.Errorf("%d in the work queue, %d dead letters", work, letters)
+	}
+}
+
+// A worker that dies between copy and ack leaves two dead letters. Both are replayed,
+// and one is sent. (JasperFx/wolverine#4488, apache/pulsar#4426)
+func TestDLQ_replay_of_two_copies(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	c.bury(1)
+	c.bury(1)
+	r := c.run("dlq", "replay", "push", "--all")
+	r.wantStatus(exitOK)
+	if last := r.lines()[len(r.lines())-1]; last != "2 replayed, 0 already sent, 0 lost" {
+		t.Error(r.all())
+	}
+	w := c.start("worker", "push", "--idempotency", "on", "--claim-lease", "on")
+	w.awaitLine("DUPLICATE DROPPED push notif:d1")
+	w.stop()
+	if n := len(having(w.lines(), "SENT push notif:d1")); n != 1 {
+		t.Errorf("sent %d times\n%s", n, w.all())
+	}
+	c.wantListed(nil)
+}
+
 // The record decides: done stays, claimed stays unless it is forced.
+// (hookdeck/outpost#670)
 func TestDLQ_replay_reads_the_record(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -320,6 +366,7 @@ func TestDLQ_replay_reads_the_record(t *testing.T) {
 
 // A message that the broker parked by its own limit is replayed, refused once, waits
 // in the retry queue and is sent: 3.10 drops it if the broker's headers are kept.
+// (rabbitmq/rabbitmq-server#11159)
 func TestDLQ_replay_of_what_the_broker_parked(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
@@ -369,6 +416,7 @@ func TestDLQ_replay_of_what_the_broker_parked(t *testing.T) {
 }
 
 // While everything is still refused a replay handles what was there, and ends.
+// (onebeyond/rascal#222)
 func TestDLQ_replay_while_still_broken(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)

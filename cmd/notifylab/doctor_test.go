@@ -101,6 +101,7 @@ func TestDoctor_lease_and_slot_directory(t *testing.T) {
 	}
 }
 
+// taskforcesh/bullmq#921
 func TestDoctor_Redis(t *testing.T) {
 	t.Parallel()
 	c, redis := newCorner(t).with(noTools).withRedis("--maxmemory-policy", "volatile-lru", "--appendonly", "no")

@@ -109,7 +109,7 @@ func unavailable(err error) bool {
 		return true
 	}
 	for _, condition := range []error{
-		broker.ErrAccessRefused, broker.ErrNoVhost, broker.ErrURL, idem.ErrURL,
+		broker.ErrAccessRefused, broker.ErrNoVhost, broker.ErrURL, idem.ErrURL, broker.ErrTLS, idem.ErrTLS,
 		servers.ErrNotInstalled, servers.ErrPortTaken,
 		io.EOF, io.ErrUnexpectedEOF, // a server that hung up
 		syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.EACCES,

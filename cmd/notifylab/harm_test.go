@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"syscall"
@@ -20,6 +22,9 @@ func TestServers_that_come_and_go(t *testing.T) {
 	t.Run("RabbitMQ is killed in the middle of a produce", func(t *testing.T) { testProduceKilled(t, pair) })
 	t.Run("RabbitMQ restarts under supervise", func(t *testing.T) { testRabbitMQRestarts(t, pair) })
 	t.Run("Redis stops under a worker", func(t *testing.T) { testRedisStops(t, pair) })
+	t.Run("Redis goes in the middle of a scenario", func(t *testing.T) { testScenarioWithoutRedis(t, pair) })
+	t.Run("workers are there before RabbitMQ is", func(t *testing.T) { testWorkersFirst(t, pair) })
+	t.Run("an api that has lost twenty connections sees an alarm come and go", func(t *testing.T) { testAlarmAfterCuts(t, pair) })
 	t.Run("a user who may do nothing", func(t *testing.T) { testPowerless(t, pair) })
 	t.Run("no password shows", func(t *testing.T) { testNoPasswordShows(t, pair) })
 }
@@ -135,6 +140,112 @@ func testRedisStops(t *testing.T, pair *servers.Pair) {
 	}
 }
 
+// A run that loses a server can't be judged, which is neither a failure nor success,
+// and says so in its last line whatever else goes wrong.
+// (datacontract/datacontract-cli#1179, istio/istio#9859)
+func testScenarioWithoutRedis(t *testing.T, pair *servers.Pair) {
+	c := cornerAt(t, pair.AMQPURL, pair.RedisURL)
+	r := c.start("scenario", "dead-letter", "-o", "json", "--timeout", "8s")
+	r.awaitLine(`"kind":"retry"`)
+	do(t, "kill", pair.Kill(t.Context(), servers.Redis))
+	r.wantStatus(exitInconclusive)
+	all := r.objects()
+	if v := all[len(all)-1]; v["kind"] != "verdict" || v["status"] != "inconclusive" {
+		t.Errorf("the last line is %v", v)
+	}
+	if n := len(r.errors()); n != 1 || len(having(r.errors(), "notifylab: namespace ", " is not cleaned up: ", "connection refused")) != 1 {
+		t.Error(r.errorText())
+	}
+	startAgain(t, pair, servers.Redis)
+}
+
+// Who is started first waits, says so once, and works when the broker comes.
+// (docker-library/rabbitmq#326, ssl-hep/ServiceX#114)
+func testWorkersFirst(t *testing.T, pair *servers.Pair) {
+	do(t, "stop", pair.Stop(t.Context(), servers.RabbitMQ))
+	c := cornerAt(t, pair.AMQPURL, pair.RedisURL)
+	r := c.start("supervise", "push=2")
+	r.awaitError("waiting for up to 30s")
+	startAgain(t, pair, servers.RabbitMQ)
+	r.awaitLines(2, "READY")
+	c.run("produce", "--channel", "push", "--id", "n").wantStatus(0)
+	r.awaitLine("SENT push notif:n")
+	r.stop()
+	if len(r.errors()) != 1 || len(having(r.lines(), "RESTART")) > 0 {
+		t.Error(r.all())
+	}
+}
+
+// What listens for the broker's alarms is gone with its connection: after twenty cuts
+// as much goes on in the api as before, and an alarm that is over holds nobody back.
+// (wagslane/go-rabbitmq#216, #219)
+func testAlarmAfterCuts(t *testing.T, pair *servers.Pair) {
+	network := newHeldNetwork(t, pair.AMQPURL)
+	c := cornerAt(t, network.url, pair.RedisURL)
+	api, address := c.startAPI("--listen", "127.0.0.1:0")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(method, path, body string) (int, string) {
+		req, err := http.NewRequestWithContext(patience(t), method, "http://"+address+path, strings.NewReader(body))
+		do(t, "request", err)
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		do(t, "ask", err)
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		do(t, "read", err)
+		return res.StatusCode, string(text)
+	}
+	until := func(status int, says string) {
+		t.Helper()
+		eventually(t, fmt.Sprint("no ", status), func() string {
+			got, text := ask("POST", "/api/notify", "{}")
+			if got != status || !strings.Contains(text, says) {
+				return text
+			}
+			return ""
+		})
+	}
+	goroutines := func() (n int) {
+		_, text := ask("GET", "/metrics", "")
+		for line := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(line, "go_goroutines "); ok {
+				fmt.Sscan(rest, &n)
+			}
+		}
+		return n
+	}
+	connected := func() {
+		until(202, "")
+		if status, text := ask("GET", "/api/lab/queues", ""); status != 200 {
+			t.Error(text)
+		}
+	}
+	connected()
+	before := goroutines()
+	for range 20 {
+		network.cut()
+		eventually(t, "it does not look", func() string {
+			_, text := ask("GET", "/api/lab/queues", "")
+			if !strings.Contains(text, "notify.push") {
+				return text
+			}
+			return ""
+		})
+		until(202, "")
+	}
+	rabbitmqctl(t, pair, "set_vm_memory_high_watermark", "0.0000001")
+	until(503, "the broker blocks publishers: low on memory")
+	rabbitmqctl(t, pair, "set_vm_memory_high_watermark", "0.4")
+	connected()
+	eventually(t, "more goes on than before", func() string {
+		if n := goroutines(); n > before+5 {
+			return fmt.Sprintf("%d goroutines, %d before", n, before)
+		}
+		return ""
+	})
+	api.stop()
+}
+
 func rabbitmqctl(t *testing.T, pair *servers.Pair, args ...string) {
 	t.Helper()
 	if out, err := pair.Rabbitmqctl(t.Context(), args...); err != nil {
@@ -159,6 +270,7 @@ func testPowerless(t *testing.T, pair *servers.Pair) {
 }
 
 // The password of the broker is in no output and in no argument of a process.
+// (wagslane/go-rabbitmq#190)
 func testNoPasswordShows(t *testing.T, pair *servers.Pair) {
 	rabbitmqctl(t, pair, "set_permissions", "-p", "/", "u", ".*", ".*", ".*")
 	u, err := url.Parse(pair.AMQPURL)
@@ -176,6 +288,8 @@ func testNoPasswordShows(t *testing.T, pair *servers.Pair) {
 		for args, swing := range map[string]string{
 			"produce": "confirmed", "worker push --connect-timeout 1s": "READY", "supervise --connect-timeout 1s": "READY",
 			"scenario dead-letter": "RETRY", "provider --listen 127.0.0.1:0": "", "scenario list": "", "servers down": "", "completion bash": "", "help produce": "",
+			"api --listen 127.0.0.1:0 --connect-timeout 1s": "", "doctor": "", "settings": "", "queues": "", "records": "", "events": "", "reset --yes": "",
+			"dlq list push": "", "dlq show push": "", "dlq replay push --all": "", "dlq purge push --yes": "",
 		} {
 			outputs := []string{"-v", "-o json"}
 			if name != "right" {
@@ -193,13 +307,15 @@ func testNoPasswordShows(t *testing.T, pair *servers.Pair) {
 
 const secret = "S3cr3t"
 
+func forever(args []string) bool { return args[0] == "provider" || args[0] == "api" }
+
 func wantNoSecret(c corner, args []string, swing string) {
 	c.t.Helper()
 	r := c.start(args...)
 	switch {
 	case swing != "":
 		r.await(swing, func() bool { return strings.Contains(strings.ToLower(r.text()), strings.ToLower(swing)) })
-	case args[0] == "provider":
+	case forever(args):
 		r.await("first words", func() bool { return len(r.errors()) > 0 })
 	}
 	for pid, command := range c.processes() {
@@ -207,7 +323,7 @@ func wantNoSecret(c corner, args []string, swing string) {
 			c.t.Errorf("%s: argument of %s: %s", r.name, pid, command)
 		}
 	}
-	if swing != "" || args[0] == "provider" {
+	if swing != "" || forever(args) {
 		r.signal(syscall.SIGTERM)
 	}
 	r.wait()

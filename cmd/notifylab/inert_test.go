@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
 )
@@ -17,6 +19,7 @@ const (
 	hostileUser  = "7\u202e8\u2067"
 )
 
+// COVESA/dlt-daemon#888
 func TestText_or_user_with_escape_codes_CR_newlines_bidi_marks(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"worker push", "supervise push=1"} {
@@ -69,6 +72,34 @@ func TestText_or_user_with_escape_codes_CR_newlines_bidi_marks(t *testing.T) {
 		r.wantStatus(0)
 		wantInert(t, r)
 	})
+}
+
+// What stands in the headers of a dead letter is anybody's. (ankit373/hydra#432)
+func TestDLQ_with_escape_codes_everywhere(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	c.bury(1)
+	conn, err := amqp.Dial(c.amqp)
+	do(t, "dial", err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	do(t, "channel", err)
+	headers := amqp.Table{"x-first-death-reason": hostile}
+	for _, name := range []string{"reason", "first-error", "last-error", "time", "worker", "history", "crash"} {
+		headers["x-notifylab-"+name] = hostile
+	}
+	do(t, "confirms", ch.Confirm(false))
+	sent, err := ch.PublishWithDeferredConfirm("", c.deadLetters(), true, false, amqp.Publishing{MessageId: hostile, Headers: headers, Body: []byte(hostile)})
+	do(t, "publish", err)
+	sent.Wait()
+	for _, args := range []string{"list push", "show push", "replay push --all --dry-run", "replay push --all"} {
+		r := c.run(append([]string{"dlq"}, strings.Fields(args)...)...)
+		r.wantStatus(exitOK)
+		wantInert(t, r)
+		if len(having(r.lines(), hostileShown)) == 0 {
+			t.Errorf("it is not shown\n%s", r.all())
+		}
+	}
 }
 
 // wantInert expects lines that can't do anything to a terminal, each an event of

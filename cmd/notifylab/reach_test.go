@@ -134,6 +134,7 @@ func wantAway(t *testing.T, r *running, said, secret string) {
 	}
 }
 
+// rabbitmq/rabbitmq-server#418
 func TestWrong_password_or_vhost(t *testing.T) {
 	t.Parallel()
 	shared := newCorner(t)

@@ -63,6 +63,11 @@ func hints(err error) []string {
 		return startServers
 	case errors.Is(err, broker.ErrAccessRefused):
 		return []string{"user and password are those of --amqp-url or $AMQP_URL"}
+	case errors.Is(err, broker.ErrTLS), errors.Is(err, idem.ErrTLS):
+		return []string{
+			"trust who has signed its certificate   SSL_CERT_FILE=ca.pem   (macOS: the keychain)",
+			"or do without TLS                      amqp://, redis://",
+		}
 	case errors.Is(err, broker.ErrNoVhost):
 		return []string{"the virtual host is the path of --amqp-url or $AMQP_URL; the usual one is / and written %2f or left out"}
 	case errors.Is(err, servers.ErrNotInstalled):

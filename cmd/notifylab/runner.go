@@ -14,10 +14,11 @@ import (
 // A runner plays scenarios one after another and keeps their ends.
 type runner struct {
 	*app
-	flags  scenarioFlags
-	many   bool // runs, one after another
-	cancel context.CancelCauseFunc
-	ends   []ended
+	flags   scenarioFlags
+	many    bool // runs, one after another
+	cancel  context.CancelCauseFunc
+	ends    []ended
+	unclean bool // something of a run is left on the servers
 
 	usual, harmed *place // nil until a scenario needs it
 }
@@ -102,8 +103,13 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 	if s.Harms && (err != nil || v.Status == scenario.Inconclusive) {
 		r.spoilt()
 	}
-	if err != nil { // it could not be played
+	switch {
+	case err == nil:
+	case v.Status == "": // it could not be played
 		return v, because(ctx, unavailableError{err})
+	default:
+		r.unclean = true
+		fmt.Fprintf(r.stderr, "notifylab: namespace %s is not cleaned up: %s\n", cfg.Namespace, escapeLines(err.Error()))
 	}
 	v.RabbitMQ, v.Redis = at.versions.rabbitmq, at.versions.redis
 	v = r.expected(v)
@@ -169,7 +175,7 @@ func (r *runner) expected(v scenario.Verdict) scenario.Verdict {
 }
 
 // end returns what many runs come to: 1 if one did not hold, else 75 if one is
-// inconclusive.
+// inconclusive, else 69 if something is left of one.
 func (r *runner) end() error {
 	if !r.json() && r.many {
 		r.summary()
@@ -185,6 +191,9 @@ func (r *runner) end() error {
 	}
 	if status == exitOK && !r.agree() {
 		status = exitFinding
+	}
+	if status == exitOK && r.unclean {
+		status = exitUnavailable
 	}
 	if status == exitOK {
 		return nil

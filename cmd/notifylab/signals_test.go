@@ -159,6 +159,7 @@ func TestSIGKILL_of_a_scenario_or_supervisor(t *testing.T) {
 	})
 }
 
+// rclone/rclone#4575
 func TestStdout_closed_early(t *testing.T) {
 	t.Parallel()
 	shared := newCorner(t)

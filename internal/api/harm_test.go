@@ -134,6 +134,7 @@ func brokerStopped(r *rig, pair *servers.Pair) {
 }
 
 // For every 202 of a run in which the broker dies the messages are there.
+// (knative-extensions/eventing-rabbitmq#334)
 func killed(r *rig, pair *servers.Pair) {
 	push, email := r.names().Work(notify.Push), r.names().Work(notify.Email)
 	before := map[string]int{push: r.ready(push), email: r.ready(email)}

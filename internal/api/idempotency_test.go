@@ -19,7 +19,7 @@ import (
 	"notifylab/internal/notify"
 )
 
-// A key makes one event of however many requests.
+// A key makes one event of however many requests. (hookdeck/outpost#520)
 func TestNotify_IdempotencyKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

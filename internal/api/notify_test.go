@@ -86,6 +86,7 @@ func TestNotify_Refuses(t *testing.T) {
 }
 
 // What is refused in part says so of each channel, and the same id completes it.
+// (emqx/emqx#9170)
 func TestNotify_RefusedInPart(t *testing.T) {
 	t.Parallel()
 	t.Run("a queue is gone", func(t *testing.T) {
@@ -125,6 +126,7 @@ func TestNotify_RefusedInPart(t *testing.T) {
 }
 
 // Two hundred at once are all answered, and what is confirmed is there.
+// (rabbitmq/amqp091-go#42)
 func TestNotify_Parallel(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -144,7 +146,7 @@ func TestNotify_Parallel(t *testing.T) {
 	}
 }
 
-// A page of another site does not get in.
+// A page of another site does not get in. (Canonry/canonry#1177)
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

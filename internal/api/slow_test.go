@@ -52,7 +52,7 @@ func TestSlowAnswer(t *testing.T) {
 }
 
 // A client that trickles its headers is cut off; one that trickles its body is
-// told so.
+// told so. (leodip/goiabada#205)
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

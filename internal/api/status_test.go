@@ -9,7 +9,7 @@ import (
 	"notifylab/internal/notify"
 )
 
-// What is known of a notification, by whatever can be known of it.
+// What is known of a notification, by whatever can be known of it. (emqx/emqx#1234)
 func TestNotification(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -13,6 +13,7 @@ import (
 
 // Under an alarm publishers wait, and say why; acks go through. RabbitMQ may take
 // one more message of each connection, the one that makes it a publisher.
+// (rabbitmq/amqp091-go#178)
 func alarm(t *testing.T, pair *servers.Pair, b bench) {
 	const overdue, slack = time.Second, 2 * time.Second
 	p, idle := b.publisher(t, 2), b.dial(t)

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ type Conn struct {
 	running sync.WaitGroup // goroutines that end with the connection
 }
 
-// Dial connects once. It returns [ErrURL], an [UnreachableError],
+// Dial connects once. It returns [ErrURL], an [UnreachableError], [ErrTLS],
 // [ErrAccessRefused] or [ErrNoVhost], wrapped with host and port and without
 // the password. If ctx or the time-out ends it, it is an [UnreachableError]
 // that wraps the cause.
@@ -76,7 +77,11 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 
 func dialError(addr string, err error) error {
 	var e *amqp.Error
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
 	switch {
+	case errors.As(err, &untrusted), errors.As(err, &plain):
+		return fmt.Errorf("RabbitMQ at %s: %w: %w", addr, ErrTLS, rootCause(err))
 	case errors.Is(err, amqp.ErrVhost): // the library's guess
 		err = errors.New("connection lost in the handshake")
 	case errors.Is(err, amqp.ErrCredentials), errors.As(err, &e) && e.Server && e.Code == amqp.AccessRefused:

@@ -182,6 +182,7 @@ func TestSession_ACopyOfWhatTheBrokerParkedArrives(t *testing.T) {
 	}
 }
 
+// runmq/queue#19
 func TestSession_ACopyThatCannotBeMadeLeavesTheSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

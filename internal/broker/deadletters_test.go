@@ -74,6 +74,7 @@ func (b bench) contents(t *testing.T, queue string) (all []amqp.Delivery) {
 
 // Thirty looks while messages arrive. There are more than 32, the number from which
 // on the broker forgets the order of what several have in hand.
+// (rabbitmq/rabbitmq-management#68)
 func TestDeadLetters_LookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []QueueType{Quorum, Classic} {

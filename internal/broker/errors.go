@@ -22,6 +22,10 @@ var ErrAccessRefused = errors.New("ACCESS_REFUSED: user or password not accepted
 // ErrNoVhost says that the broker refused the virtual host.
 var ErrNoVhost = errors.New("NOT_ALLOWED")
 
+// ErrTLS says that something answered with which there is no TLS connection: its
+// certificate is not trusted, or it does not speak TLS.
+var ErrTLS = errors.New("no trusted TLS connection")
+
 // An UnreachableError says that nothing answered.
 type UnreachableError struct {
 	Addr string // host:port

@@ -54,6 +54,7 @@ func TestPublisher_TellsReturnedFromConfirmed(t *testing.T) {
 	b.awaitReady(t, b.work(), each*publishers/2)
 }
 
+// rabbitmq/rabbitmq-dotnet-client#298
 func TestPublisher_SaysWhyAMessageCameBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -142,6 +143,7 @@ func TestPublisher_EndsWithItsContext(t *testing.T) {
 }
 
 // A connection cut under a publisher leaves what is in flight unknown, at once.
+// (rabbitmq/amqp091-go#182)
 func TestPublisher_KnowsNothingOfWhatWasInFlight(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

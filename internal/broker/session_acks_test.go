@@ -154,7 +154,7 @@ func TestSession_AckNowIsInTheBrokerWhenItReturns(t *testing.T) {
 	}
 }
 
-// Nothing of an ended session is settled on a later one.
+// Nothing of an ended session is settled on a later one. (EasyNetQ/EasyNetQ#1329)
 func TestSession_AnAckOfAnEndedSessionDoesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

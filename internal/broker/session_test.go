@@ -94,6 +94,7 @@ func TestSession_CloseCountsWhatNobodyTook(t *testing.T) {
 	}
 }
 
+// php-amqplib/php-amqplib#95
 func TestSession_IsOverWhenItsQueueIsDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

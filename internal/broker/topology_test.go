@@ -64,6 +64,7 @@ func TestConn_DeclareTwiceIsNoConflict(t *testing.T) {
 	}
 }
 
+// celery/kombu#824
 func TestConn_DeclareNamesAConflictAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -41,6 +41,7 @@ func timed(ctx context.Context, call func(context.Context) error) (time.Duration
 const slack = 3 * time.Second
 
 // TestRedisAway takes one Redis of its own through all that can happen to it.
+// (redis/go-redis#2145)
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	pair := serverstest.Own(t)

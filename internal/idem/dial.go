@@ -2,6 +2,7 @@ package idem
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,9 @@ const Timeout = time.Second
 // ErrURL says that a URL does not parse. The URL is not in the error: it may
 // hold a password.
 var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0)")
+
+// ErrTLS says that something answered with a certificate that is not trusted.
+var ErrTLS = errors.New("no trusted TLS connection")
 
 // An UnreachableError says that Redis did not answer, or refused.
 type UnreachableError struct {
@@ -104,12 +108,16 @@ type silent struct{}
 func (silent) Printf(context.Context, string, ...any) {}
 
 // Ping returns nil when Redis answers at rawURL through c, else an
-// [UnreachableError].
+// [UnreachableError] or [ErrTLS].
 func Ping(ctx context.Context, c Client, rawURL string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*Timeout)
 	defer cancel()
 	if err := c.Ping(ctx).Err(); err != nil {
 		addr, _ := Addr(rawURL)
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			return fmt.Errorf("%s: %w: %w", "Redis at "+addr, ErrTLS, reason(err))
+		}
 		return &UnreachableError{Addr: addr, Err: err}
 	}
 	return nil

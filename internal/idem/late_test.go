@@ -8,7 +8,7 @@ import (
 )
 
 // A client that lost the reply to its claim asks again by itself, and is not
-// refused by its own record.
+// refused by its own record. (redis/go-redis#2985)
 func TestTry_LostReply(t *testing.T) {
 	t.Parallel()
 	for _, leased := range []bool{true, false} {

@@ -12,7 +12,7 @@ import (
 )
 
 // Many workers claim few keys, complete, release, claim again and die. Nobody
-// ever has what another has, and every answer is one of the five.
+// ever has what another has, and every answer is one of the five. (hookdeck/outpost#36)
 func TestClaim_Race(t *testing.T) {
 	t.Parallel()
 	const workers, keys, claims = 8, 50, 10_000

@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -102,6 +103,32 @@ func TestKeys(t *testing.T) {
 	other.Text = "hello!"
 	if a, b := notify.Fingerprint(n), notify.Fingerprint(other); a == b || len(a) != 16 || a != notify.Fingerprint(n) {
 		t.Errorf("Fingerprint: %s of one text, %s of another", a, b)
+	}
+}
+
+// No two notifications share a record: what would run together in a key is refused.
+// (sibidharan/zealphp#247)
+func TestKey_IsOneNotifications(t *testing.T) {
+	t.Parallel()
+	parts := []string{"a", "b", ":", "a:", ":b", "a:push", "push:b", "email", "a:push:b", "%3a", "é", "ａ"}
+	seen := map[string]string{}
+	for _, id := range parts {
+		for _, user := range parts {
+			n := notify.Notification{ID: id, User: user, Text: "hello"}
+			if n.Validate() != nil {
+				continue
+			}
+			for _, c := range notify.Channels() {
+				what, key := fmt.Sprintf("%q %q %s", id, user, c), notify.Key(n, c)
+				if other, taken := seen[key]; taken {
+					t.Errorf("%s and %s share %s", what, other, key)
+				}
+				seen[key] = what
+			}
+		}
+	}
+	if len(seen) != 2*6*6 {
+		t.Errorf("%d keys, want those of the six parts without a colon", len(seen))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -190,8 +191,16 @@ func (s *Server) wait(id string, c notify.Channel, until, gone, closing <-chan s
 	return false
 }
 
-// readCall returns the notification, or the status that says why it is none.
+// readCall returns the notification, or the status that says why it is none. What a
+// page can have a browser post here, text or with the page's origin, is none: it
+// would be in the ledger.
 func readCall(w http.ResponseWriter, r *http.Request) (notify.Notification, int, error) {
+	if r.Header.Get("Origin") != "" {
+		return notify.Notification{}, http.StatusForbidden, errors.New("no browsers here")
+	}
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		return notify.Notification{}, http.StatusUnsupportedMediaType, errors.New("only application/json here")
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var long *http.MaxBytesError
 	switch {

@@ -41,7 +41,9 @@ func TestServer_answers_what_is_no_notification(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s, w := New(Options{}), httptest.NewRecorder()
-			s.ServeHTTP(w, httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body)))
+			r := httptest.NewRequest(tc.method, tc.path, strings.NewReader(tc.body))
+			r.Header.Set("Content-Type", "application/json")
+			s.ServeHTTP(w, r)
 			if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.says) {
 				t.Errorf("got %d %q, want %d …%s…", w.Code, w.Body, tc.status, tc.says)
 			}
@@ -52,6 +54,30 @@ func TestServer_answers_what_is_no_notification(t *testing.T) {
 				t.Errorf("ledger: %+v", s.Calls())
 			}
 		})
+	}
+}
+
+// A page that a browser shows can post neither text nor, with its origin, JSON into
+// the ledger, whatever name it has given to this address. (open-mercato/cezar#426)
+func TestServer_keeps_pages_out(t *testing.T) {
+	t.Parallel()
+	for kind, status := range map[string]int{
+		"text/plain": 415, "application/x-www-form-urlencoded": 415, "application/jsonx": 415, "": 415, "application/json; charset=utf-8": 200,
+	} {
+		for origin, refused := range map[string]bool{"": false, "null": true, "https://evil.example": true, "http://127.0.0.1": true} {
+			s, w := New(Options{}), httptest.NewRecorder()
+			r := httptest.NewRequest("POST", "/push", strings.NewReader(`{"id":"n","user":"7","text":"hello"}`))
+			r.Header.Set("Content-Type", kind)
+			want := status
+			if refused {
+				r.Header.Set("Origin", origin)
+				want = 403
+			}
+			s.ServeHTTP(w, r)
+			if w.Code != want || (s.Len() == 1) != (want == 200) {
+				t.Errorf("%q from %q: %d, want %d; ledger: %+v", kind, origin, w.Code, want, s.Calls())
+			}
+		}
 	}
 }
 

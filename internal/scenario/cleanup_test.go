@@ -210,7 +210,7 @@ func (r rig) clean(t testing.TB, ctx context.Context) {
 }
 
 // TestRun_leaves_what_is_somebody_elses: a namespace in which somebody has kept
-// something is not played in, and not cleaned up either.
+// something is not played in, and not cleaned up either. (mozilla-services/socorro#1926)
 func TestRun_leaves_what_is_somebody_elses(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

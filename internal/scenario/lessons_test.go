@@ -90,7 +90,7 @@ func TestCheck_refuses_a_crash_at_a_claim_that_is_not_made(t *testing.T) {
 }
 
 // TestLessons_agree plays the crashes four at once, each again and again, and
-// compares all that was found.
+// compares all that was found. (JasperFx/wolverine#3795)
 func TestLessons_agree(t *testing.T) {
 	t.Parallel()
 	const rounds = 10

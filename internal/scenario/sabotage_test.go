@@ -99,7 +99,7 @@ func TestSabotage(t *testing.T) {
 
 func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }
 
-// TestRun_out_of_time is inconclusive wherever it was.
+// TestRun_out_of_time is inconclusive wherever it was. (MatheusMilanez/RaposaFM#32)
 func TestRun_out_of_time(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

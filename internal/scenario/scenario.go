@@ -116,11 +116,12 @@ func overdue(ctx context.Context) bool {
 // lookLimit is how long it may take to look at everything when a run is over.
 const lookLimit = 10 * time.Second
 
-// Run plays the scenario once and judges it. An error means that it could not be
-// played (servers that are away or refuse; a signal: ctx's cause), or that its
-// namespace could not be cleaned up, which is tried in any case unless it is to be
-// kept. When Run returns nothing that it started runs. A pair that it harmed is as
-// it was only if the verdict is held or not held; else it is of no use any more.
+// Run plays the scenario once and judges it. An error without a verdict means that it
+// could not be played (servers that are away or refuse; a signal: ctx's cause); one
+// beside a verdict, that its namespace could not be cleaned up, which is tried in any
+// case unless it is to be kept. Servers that go away meanwhile make it inconclusive.
+// When Run returns nothing that it started runs. A pair that it harmed is as it was
+// only if the verdict is held or not held; else it is of no use any more.
 func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
 	if s.Harms && cfg.Pair == nil {
 		return s.Unplayed(cfg, "there are no servers that it may harm"), nil
@@ -152,7 +153,7 @@ func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
 	}
 	record, err := stage.record(context.WithoutCancel(ctx))
 	if err != nil {
-		return v, err
+		return s.signed(inconclusive(stage.history.All(), stage.elapsed(), err.Error()), cfg), nil
 	}
 	return s.signed(s.judge(stage.cast(), record), cfg), nil
 }

@@ -13,6 +13,7 @@ import (
 	"notifylab/internal/event"
 )
 
+// Supervisor/supervisor#1101
 func TestLifeline_children_of_a_killed_supervisor_go_running_and_stopped_ones(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Policy: quick})

@@ -10,6 +10,7 @@ import (
 	"notifylab/internal/event"
 )
 
+// golang/go#69060
 func TestLines_last_words_come_before_the_restart_every_time(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Policy: Policy{Grace: long, WaitDelay: long, Healthy: long, MaxRestarts: 99}})
@@ -38,6 +39,7 @@ func TestLines_last_words_come_before_the_restart_every_time(t *testing.T) {
 	}
 }
 
+// openfaas/of-watchdog#105
 func TestLines_a_long_line_is_cut_and_the_child_works_on(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Policy: quick})
@@ -80,6 +82,7 @@ func TestLines_an_event_longer_than_a_log_line_stays_an_event(t *testing.T) {
 	b.awaitExit(p)
 }
 
+// mattn/goreman#128
 func TestLines_of_two_children_come_whole_and_in_each_ones_order(t *testing.T) {
 	t.Parallel()
 	const lines = 10_000

@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// Supervisor/supervisor#1285
 func TestPolicy_first_restart_is_at_once_then_waits_double_up_to_the_maximum(t *testing.T) {
 	t.Parallel()
 	want := []time.Duration{

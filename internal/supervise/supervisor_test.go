@@ -46,6 +46,7 @@ func (r *running) wait() error {
 	}
 }
 
+// ddollar/foreman#330
 func TestRun_ends_every_child_once_and_restarts_none(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Policy: quick})
@@ -71,6 +72,7 @@ func TestRun_ends_every_child_once_and_restarts_none(t *testing.T) {
 	}
 }
 
+// DarthSim/overmind#29
 func TestRun_one_given_up_leaves_the_other_and_is_in_the_error(t *testing.T) {
 	t.Parallel()
 	policy := quick
@@ -163,6 +165,7 @@ func TestKill_ends_a_shutdown_that_waits_for_its_grace(t *testing.T) {
 	}
 }
 
+// Supervisor/supervisor#1396
 func TestSweep_members_of_a_dead_leaders_group_die(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, Config{Policy: quick}) // no delay that ends
@@ -175,6 +178,7 @@ func TestSweep_members_of_a_dead_leaders_group_die(t *testing.T) {
 	}
 }
 
+// golang/go#23019
 func TestSweep_a_grandchild_that_left_the_group_and_holds_the_pipe_hangs_nobody(t *testing.T) {
 	t.Parallel()
 	policy := quick

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,6 +173,54 @@ func TestServersAway(t *testing.T) {
 		r.ok(pair.Start(r.ctx, servers.Redis))
 		r.tells("n", "received* note sent acked note") // not counted, not forgotten
 		r.accepted("n", 1)
+	})
+
+	// The broker ends the channel of who has a message in hand for too long; that is
+	// no silent end. (rabbitmq/rabbitmq-server#12857, rabbitmq/amqp091-go#241)
+	t.Run("RabbitMQ loses patience with a slow send", func(t *testing.T) {
+		env := func(timeout, tick string) {
+			_, err := pair.Rabbitmqctl(t.Context(), "eval", "application:set_env(rabbit, consumer_timeout, "+timeout+"), application:set_env(rabbit, channel_tick_interval, "+tick+").")
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		env("2000", "500")
+		defer env("1800000", "60000")
+		r := newRig(t, func(o *options) { o.SendTimeout, o.Lease = 15*time.Second, time.Minute })
+		r.setLease()
+		r.provider.SetFaults(holding("n"))
+		w := r.start()
+		r.publish(note7("n"), "")
+		over := r.await("the end of the session", func(e event.Event) bool { return e.Kind == event.Disconnect })
+		if !strings.Contains(over.Reason, "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out") {
+			t.Errorf("over because %s", over.Reason)
+		}
+		r.awaitKind(event.LeaseBusy, "n")
+		r.publish(note7("n-2"), "")
+		r.awaitKind(event.Acked, "n-2")
+		r.provider.SetFaults(provider.Faults{})
+		r.awaitKind(event.Acked, "n")
+		w.stop()
+		r.accepted("n", 1)
+		r.lie(nil)
+	})
+
+	// A Redis that takes no more writes is as good as away. (taskforcesh/bullmq#2215)
+	t.Run("Redis is full", func(t *testing.T) {
+		r := newRig(t, nil)
+		r.setLease()
+		w := r.start()
+		r.ok(r.redis.ConfigSet(r.ctx, "maxmemory", "1").Err())
+		r.publish(note7("n"), "")
+		if e := r.await("outage", func(e event.Event) bool { return e.Kind == event.Disconnect }); !strings.Contains(e.Reason, "OOM") {
+			t.Errorf("said %s", e.Reason)
+		}
+		r.accepted("n", 0)
+		r.ok(r.redis.ConfigSet(r.ctx, "maxmemory", "0").Err())
+		r.awaitKind(event.Acked, "n")
+		w.stop()
+		r.tells("n", "received claimed sent done acked")
+		r.lie(nil)
 	})
 
 	t.Run("RabbitMQ is restarted", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 var foreign = idem.Owner{Boot: "another-boot", File: "1:2", Slot: 3, Life: "life"}
 
 // A record that a worker holds which lives: the message waits without a handler,
-// and is recovered as soon as that worker is dead.
+// and is recovered as soon as that worker is dead. (riverqueue/river#682)
 func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 2, 1, 15*time.Second })
@@ -78,6 +79,7 @@ func TestBusy_UntilItsSlotIsFree(t *testing.T) {
 }
 
 // Of another machine's worker nobody can tell: its message waits for the lease.
+// (rabbitmq/rabbitmq-server#1020)
 func TestBusy_UntilTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -143,6 +145,62 @@ func TestSettings_AreReadForEachMessage(t *testing.T) {
 		}
 	}
 	w.stop()
+}
+
+// What is remembered is remembered until Redis forgets it, and not by anybody's
+// clock: a copy that comes later is sent. (hookdeck/outpost#539)
+func TestDuplicates_AfterTheRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.setLease()
+	n := note7("n")
+	w := r.start()
+	r.publish(n, "")
+	r.awaitKind(event.Done, n.ID)
+	r.publish(n, "")
+	r.awaitKind(event.DuplicateDropped, n.ID)
+	r.ok(r.redis.PExpire(r.ctx, r.Namespace.Key(notify.Key(n, notify.Push)), time.Millisecond).Err())
+	for r.record(n) != "" && r.ctx.Err() == nil {
+		continue // until it is forgotten
+	}
+	r.publish(n, "")
+	r.tells(n.ID, "received claimed sent done acked received duplicate acked received claimed sent done acked")
+	w.stop()
+	r.accepted(n.ID, 2)
+}
+
+// Of two workers each takes its prefetch and no more, and both work.
+// (wagslane/go-rabbitmq#113)
+func TestPrefetch_IsEachWorkersOwn(t *testing.T) {
+	t.Parallel()
+	const messages, prefetch = 1000, 16
+	r := newRig(t, func(o *options) { o.Prefetch, o.SendTimeout = prefetch, 15*time.Second })
+	workers := []*running{r.start(), r.start()}
+	var gates []provider.Gate
+	for i := range 2 * prefetch {
+		gates = append(gates, provider.Gate{Hold: fmt.Sprint("n-", i), Until: "never"})
+	}
+	r.provider.SetFaults(provider.Faults{Gate: gates})
+	r.publishAll(r.messages(messages)...)
+	for _, g := range gates {
+		r.awaitHeld(g.Hold)
+	}
+	if ready, _, _, err := r.conn.Ready(r.ctx, r.topology().Work(notify.Push)); ready != messages-2*prefetch || err != nil {
+		t.Errorf("%d are ready, %v, want %d: the rest is in hand", ready, err, messages-2*prefetch)
+	}
+	r.provider.SetFaults(provider.Faults{Delay: []provider.Delay{{For: time.Millisecond}}})
+	for i := range messages {
+		r.awaitKind(event.Acked, fmt.Sprint("n-", i))
+	}
+	for _, w := range workers {
+		w.stop()
+	}
+	for _, name := range []string{"push-worker-1", "push-worker-2"} {
+		if n := r.count(func(e event.Event) bool { return e.Kind == event.Sent && e.Source == name }); n < messages*3/10 {
+			t.Errorf("%s sent %d of %d", name, n, messages)
+		}
+	}
+	r.lie(nil)
 }
 
 // Of several copies of one notification one is sent, the others are dropped.

@@ -24,7 +24,7 @@ func holding(id string) provider.Faults {
 }
 
 // A worker that is told to stop during a send finishes it, and gives back what it
-// had not begun, in its order.
+// had not begun, in its order. (celery/celery#2700)
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	for setting, story := range map[string]string{

@@ -147,6 +147,9 @@ func newByUser(o options) (byUser, error) {
 }
 
 func (b byUser) Send(ctx context.Context, a notify.Attempt) notify.Result {
+	if a.Notification.User == "panic" {
+		panic("in a send")
+	}
 	if c := b.clients[a.Notification.User]; c != nil {
 		return c.Send(ctx, a)
 	}

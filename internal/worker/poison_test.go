@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"notifylab/internal/broker"
@@ -13,6 +14,7 @@ import (
 // A message that kills the worker each time is parked after three crashes that
 // were counted, which begin with the third delivery (on a classic queue, which
 // does not count, with the second). Whoever was prefetched with it is sent, once.
+// (MassTransit/MassTransit#2076)
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -95,6 +97,34 @@ func TestPoison_IsNotWhatSurvives(t *testing.T) {
 	w.stop()
 	r.accepted("n", 1)
 	r.lie(nil)
+}
+
+// A bug that panics in a handler ends the process, as it should: what else was in
+// hand is sent by its next life, and the message that does it is parked.
+// (ThreeDotsLabs/watermill#579)
+func TestPoison_Panics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 4, 4 })
+	r.setLease()
+	all := r.messages(20)
+	all[10] = broker.NewMessage(r.topology().Names, notify.Push, notify.Notification{ID: "n-10", User: "panic", Text: "hello"}, "")
+	r.publishAll(all...)
+	p := r.supervise()
+	r.awaitKind(event.DeadLetter, "n-10")
+	for i := range all {
+		r.awaitKind(event.Acked, fmt.Sprint("n-", i))
+	}
+	r.stop(p)
+	if e := r.await("restart", func(e event.Event) bool { return e.Kind == event.Restart }); e.Exit != "exit 2" {
+		t.Errorf("it ended with %s", e.Exit)
+	}
+	if r.count(func(e event.Event) bool { return e.Kind == event.Log && strings.HasPrefix(e.Line, "panic: in a send") }) == 0 {
+		t.Error("the panic is not said")
+	}
+	r.lie(map[string]string{"n-10": "dlq"})
+	if p := r.parked()[0]; p.Reason != "crashed" {
+		t.Errorf("parked, reason %s, want crashed", p.Reason)
+	}
 }
 
 // Without Redis nobody counts: there is only the broker's own limit.

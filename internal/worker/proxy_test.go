@@ -10,7 +10,7 @@ import (
 )
 
 // A proxy stands between a worker and a server. It can cut the connections as a
-// network does, and lose what the server answers.
+// network does, let them go on and carry nothing, and lose what the server answers.
 type proxy struct {
 	url  string
 	mute atomic.Bool // answers are lost
@@ -19,6 +19,7 @@ type proxy struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	open    []net.Conn
+	dead    *atomic.Bool // of those that are open now: they carry nothing
 }
 
 // newProxy returns a proxy to the server at rawURL.
@@ -32,7 +33,7 @@ func newProxy(t *testing.T, rawURL string) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{to: u.Host}
+	p := &proxy{to: u.Host, dead: new(atomic.Bool)}
 	u.Host = l.Addr().String()
 	p.url = u.String()
 	p.running.Go(func() {
@@ -60,7 +61,7 @@ func (p *proxy) join(from net.Conn) {
 	for _, way := range []struct {
 		to   io.Writer
 		from io.Reader
-	}{{to, from}, {audible{p, from}, to}} {
+	}{{carrying{to, p.dead, new(atomic.Bool)}, from}, {carrying{from, p.dead, &p.mute}, to}} {
 		p.running.Go(func() {
 			_, _ = io.Copy(way.to, way.from)
 			_ = from.Close()
@@ -69,17 +70,26 @@ func (p *proxy) join(from net.Conn) {
 	}
 }
 
-// audible is the way to the worker.
-type audible struct {
-	p  *proxy
-	to io.Writer
+// carrying is a way on which all is lost once dead or mute is set.
+type carrying struct {
+	to         io.Writer
+	dead, mute *atomic.Bool
 }
 
-func (a audible) Write(b []byte) (int, error) {
-	if a.p.mute.Load() {
+func (c carrying) Write(b []byte) (int, error) {
+	if c.dead.Load() || c.mute.Load() {
 		return len(b), nil
 	}
-	return a.to.Write(b)
+	return c.to.Write(b)
+}
+
+// drop lets the connections that are open now carry nothing any more, in either
+// direction: nobody is told.
+func (p *proxy) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead.Store(true)
+	p.dead = new(atomic.Bool)
 }
 
 // cut closes all connections that are open now.

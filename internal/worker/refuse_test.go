@@ -6,14 +6,17 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
+	"notifylab/internal/idem"
 	"notifylab/internal/notify"
 	"notifylab/internal/provider"
 )
 
 // What is no notification is parked at once, its bytes kept, and those behind it
-// are sent. A crash point that it arms is not for it.
+// are sent. A crash point that it arms is not for it. (ThreeDotsLabs/watermill#184)
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"none", "lease", "early"} {
@@ -59,7 +62,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// What is refused for now is tried three times, then parked, body byte for byte.
+// What is refused for now is tried three times, then parked, body byte for byte,
+// whether or not the queue counts deliveries. (rabbitmq/rabbitmq-server#2013)
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for setting, story := range map[string]string{
@@ -67,16 +71,23 @@ func TestRetries(t *testing.T) {
 		"record": "received claimed retry acked received claimed retry acked received claimed parked acked",
 		"lease":  "received claimed retry acked received claimed retry acked received claimed parked acked",
 		"early":  "received acked retry received acked retry received acked parked",
+		// the lease, on another type of queue
+		"classic": "received claimed retry acked received claimed retry acked received claimed parked acked",
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			// One handler: a copy comes back before its maker says the next word,
 			// now and then.
-			r := newRig(t, func(o *options) { o.Concurrency, o.AckEarly = 1, setting == "early" })
+			r := newRig(t, func(o *options) {
+				o.Concurrency, o.AckEarly = 1, setting == "early"
+				if setting == "classic" {
+					o.Queue = broker.Classic
+				}
+			})
 			switch setting {
 			case "record":
 				r.setRecord()
-			case "lease":
+			case "lease", "classic":
 				r.setLease()
 			}
 			w := r.start()
@@ -141,6 +152,91 @@ func TestCopy_WaitsForItsQueue(t *testing.T) {
 			r.accepted("n-2", 1)
 		})
 	}
+}
+
+// The dead letters are full and take no more: the copy is refused, the original
+// waits unacked and holds up nobody, and is parked once when there is room.
+// (mbroadst/qamqp#73)
+func TestCopy_WaitsForRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 2, 1 })
+	r.setLease()
+	r.provider.SetFaults(refusing("n-1"))
+	w := r.start()
+	r.fill(r.topology().DeadLetters(notify.Push))
+	r.publish(note7("n-1"), "")
+	r.awaitKind(event.CopyWaiting, "n-1")
+	r.publish(note7("n-2"), "")
+	r.awaitKind(event.Sent, "n-2")
+	r.ok(r.conn.Delete(r.ctx, r.topology().DeadLetters(notify.Push)))
+	r.ok(r.conn.Declare(r.ctx, r.topology()))
+	r.awaitKind(event.DeadLetter, "n-1")
+	w.stop()
+	if got := strings.ReplaceAll(r.story("n-1"), "copy_waiting copy_waiting", "copy_waiting"); got != "received claimed copy_waiting parked acked" {
+		t.Errorf("got %s", got)
+	}
+	r.lie(map[string]string{"n-1": "dlq"})
+	r.accepted("n-2", 1)
+}
+
+// fill puts in a queue's place one that is full and refuses what is published.
+func (r *rig) fill(queue string) {
+	r.t.Helper()
+	r.ok(r.conn.Delete(r.ctx, queue))
+	c, err := amqp.Dial(r.AMQP)
+	r.ok(err)
+	defer c.Close()
+	ch, err := c.Channel()
+	r.ok(err)
+	_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	r.ok(err)
+	r.publishAll(broker.Message{Queue: queue, ID: "full"})
+}
+
+// Neither a restart nor a crash is an attempt: three refusals are three calls,
+// whatever happened in between. (hibiken/asynq#1015)
+func TestRetries_CountRefusalsAlone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Concurrency = 1 }) // as above
+	r.setLease()
+	n := notify.Notification{ID: "n", User: "999", Text: "hello"}
+	key := r.Namespace.Key(notify.Key(n, notify.Push))
+	r.put(n, by(foreign, n, idem.Pending), time.Hour)
+	r.publish(n, "before-send")
+	for range 2 { // given back by a worker that is told to stop
+		seen := r.history.Len()
+		w := r.start()
+		r.awaitFrom(seen, "busy", is(event.LeaseBusy, n.ID))
+		w.stop()
+	}
+	r.ok(r.redis.Del(r.ctx, key).Err())
+	p := r.supervise()
+	r.awaitKind(event.DeadLetter, n.ID)
+	r.stop(p)
+	r.tells(n.ID, "received busy received* busy received* claimed crash received* recovered retry acked "+
+		"received claimed retry acked received claimed parked acked")
+	if got := r.provider.Refused(n.ID, notify.Push); got != 3 {
+		t.Errorf("refused %d times, want 3", got)
+	}
+	r.lie(map[string]string{n.ID: "dlq"})
+	if p := r.parked()[0]; p.Reason != "refused" || p.Attempts != 3 {
+		t.Errorf("parked %s after %d attempts", p.Reason, p.Attempts)
+	}
+}
+
+// A message that waits long holds up none that waits less: each wait has a queue of
+// its own. (rabbitmq/rabbitmq-server#2007)
+func TestRetries_ALongWaitHoldsUpNoShortOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *options) { o.Backoff = []time.Duration{20 * time.Millisecond, time.Hour} })
+	r.provider.SetFaults(provider.Faults{Refuse: []provider.Refusal{{Target: provider.Target{ID: "long"}, Status: 503}}})
+	w := r.start()
+	r.publish(note7("long"), "")
+	r.await("the long wait", func(e event.Event) bool { return e.Kind == event.Retry && e.BackoffMS == time.Hour.Milliseconds() })
+	r.publish(notify.Notification{ID: "short", User: "999", Text: "hello"}, "")
+	r.await("the end of the short one", func(e event.Event) bool { return e.ID == "short" && e.Kind == event.Retry && e.Attempt == 2 })
+	w.stop()
+	r.lie(map[string]string{"long": "retry", "short": "retry"})
 }
 
 // A copy of what was acked early has only the worker to wait for it: the end of a

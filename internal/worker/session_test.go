@@ -11,6 +11,7 @@ import (
 
 // A session that ends under a send does not end the send: it is recorded, and the
 // next session's delivery of the same message finds it busy, then done.
+// (Particular/NServiceBus#5648)
 func TestSession_EndsUnderASend(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]struct {

@@ -18,6 +18,7 @@ import (
 
 // A worker that is stopped under its lease, long enough for the broker to forget
 // it and for the lease to end, and then goes on: another one has sent by then.
+// (OptimalBits/bull#1310)
 func TestStop(t *testing.T) {
 	t.Parallel()
 	for point, want := range map[string]struct {
@@ -123,7 +124,7 @@ func TestStop_Short(t *testing.T) {
 }
 
 // Whoever finds at the end that the record is somebody else's leaves it alone,
-// and the message to them: no copy.
+// and the message to them: no copy. (riverqueue/river#1302)
 func TestLease_OfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// selfSigned makes a certificate for 127.0.0.1 that nobody else has signed, and
+// writes it to a file for those who are to trust it.
+func selfSigned(t *testing.T, dir string) (cert tls.Certificate, file string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	do(t, "key", err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "a test's own"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	do(t, "certificate", err)
+	file = filepath.Join(dir, "ca.pem")
+	do(t, "write", os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
+}
+
+// overTLS offers the server at rawURL over TLS, with that certificate, and returns
+// the URL for it.
+func overTLS(t *testing.T, cert tls.Certificate, rawURL string) string {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	do(t, "parse", err)
+	plain := u.Host
+	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	do(t, "listen", err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer client.Close()
+				server, err := net.Dial("tcp", plain)
+				if err != nil || client.(*tls.Conn).Handshake() != nil {
+					return
+				}
+				all.Go(func() { _, _ = io.Copy(client, server); client.Close() })
+				_, _ = io.Copy(server, client)
+				server.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { ln.Close(); all.Wait() })
+	u.Scheme, u.Host = u.Scheme+"s", ln.Addr().String()
+	return u.String()
+}
+
+// A certificate that nobody trusts is refused at once, with the reason, and is not
+// waited for as if nobody had answered; one that is trusted is taken.
+// (rabbitmq/rabbitmq-dotnet-client#339, sensu/sensu#1745)
+func TestTLS_is_verified(t *testing.T) {
+	t.Parallel()
+	shared := newCorner(t)
+	cert, trusted := selfSigned(t, shared.dir)
+	amqps, rediss := overTLS(t, cert, shared.amqp), overTLS(t, cert, shared.redis)
+	withSecret := func(rawURL string) string { return strings.Replace(rawURL, "guest:guest", "guest:"+secret, 1) }
+	host := func(rawURL string) string {
+		u, err := url.Parse(rawURL)
+		do(t, "parse", err)
+		return u.Host
+	}
+	for _, tt := range []struct{ name, amqp, redis, want, args string }{
+		{"amqps", withSecret(amqps), shared.redis, "RabbitMQ at " + host(amqps), "produce|worker push|supervise|scenario crash|dlq list push|api --listen 127.0.0.1:0"},
+		{"rediss", shared.amqp, rediss, "Redis at " + host(rediss), "records|worker push|supervise|scenario crash|settings|api --listen 127.0.0.1:0"},
+		{"amqps on a port without TLS", strings.Replace(withSecret(shared.amqp), "amqp:", "amqps:", 1), shared.redis, "RabbitMQ at " + host(shared.amqp), "produce|worker push"},
+	} {
+		for args := range strings.SplitSeq(tt.args, "|") {
+			t.Run(tt.name+" "+args, func(t *testing.T) { // one at a time
+				c := cornerAt(t, tt.amqp, tt.redis)
+				eventually(t, "nobody answers", func() string {
+					r := c.run(strings.Fields(args)...)
+					if len(having(r.errors(), "context deadline exceeded")) > 0 {
+						return r.all() // the machine is too busy for Redis's one second
+					}
+					r.wantStatus(exitUnavailable)
+					lines := r.errors()
+					if len(lines) != 3 || !strings.HasPrefix(lines[0], "notifylab: "+tt.want+": no trusted TLS connection: ") || !strings.Contains(lines[1], "SSL_CERT_FILE") ||
+						r.text() != "" || strings.Contains(r.all(), secret) {
+						t.Error(r.all())
+					}
+					return ""
+				})
+			})
+		}
+	}
+	t.Run("trusted", func(t *testing.T) {
+		t.Parallel()
+		c := cornerAt(t, amqps, rediss).with("SSL_CERT_FILE=" + trusted)
+		w := c.start("worker", "push", "--idempotency", "on", "--claim-lease", "on")
+		w.awaitLine("READY")
+		c.run("produce", "--channel", "push", "--id", "n").wantStatus(exitOK)
+		w.awaitLine("DONE push notif:n")
+		w.stop()
+		c.run("reset", "--yes").wantStatus(exitOK)
+	})
+}
