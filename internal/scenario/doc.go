@@ -22,4 +22,9 @@
 // under steady traffic. It keeps counts instead of a history, and its judge has one
 // more question: each second acceptance must have a cause of its own, a kill or a
 // restart between it and the first, or a guard is missing, whatever the totals say.
+//
+// The matrix is all that can be done to the worker of one message: a [Cell] for each
+// setting, crash point and fault. A cell is a scenario, and what it is to come to is
+// derived in one place, [Predict]. [Guards] are taken away from the workers to see
+// that the cells would notice.
 package scenario

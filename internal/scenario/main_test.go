@@ -93,6 +93,7 @@ func newRigAt(t testing.TB, amqpURL, redisURL string) rig {
 	}}
 }
 
+// named returns a scenario of the catalogue, or a cell.
 func named(t testing.TB, name string) Scenario {
 	t.Helper()
 	for _, s := range Catalogue() {
@@ -100,8 +101,11 @@ func named(t testing.TB, name string) Scenario {
 			return s
 		}
 	}
-	t.Fatalf("no scenario %s", name)
-	return Scenario{}
+	cell, err := FindCell(name)
+	if err != nil {
+		t.Fatalf("no scenario %s: %v", name, err)
+	}
+	return cell.Scenario()
 }
 
 // run plays a scenario that can be played.

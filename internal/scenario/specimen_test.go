@@ -180,7 +180,7 @@ func (r *Record) altered(change func(*Record)) *Record {
 
 func TestJudges_pass_their_specimens(t *testing.T) {
 	t.Parallel()
-	for name, s := range specimens() {
+	for name, s := range allSpecimens() {
 		scenario := named(t, name)
 		v := scenario.judge(s.cast, s.record)
 		if v.Status != Held || v.Outcome != scenario.Outcome || v.Want != scenario.Outcome {
