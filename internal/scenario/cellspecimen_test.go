@@ -10,9 +10,34 @@ import (
 	"notifylab/internal/notify"
 )
 
-// cellSpecimens are one for each kind of cell that no lesson is.
+// windowSpecimens are one for each scenario that is a cell of the matrix and no
+// lesson.
+func windowSpecimens() map[string]specimen {
+	leased, keyed := withLease(), withLease()
+	keyed.ProviderKey = true
+	done := Seen{Done, day}
+	crash := []event.Event{
+		w1(event.Received), w1(event.Claimed), w1(event.Sent), w1(event.Crash), restarted(),
+		handed(1), w1(event.ClaimRecovered), w1(event.Sent), w1(event.Done), w1(event.Acked),
+	}
+	// The first of them may read its answer or not.
+	both := stopSpecimen(leased, 2, done,
+		w1(event.Received), w1(event.Claimed), accepted(), w1(event.Stopped),
+		handed(2), w2(event.LeaseBusy), w2(event.Claimed), acceptedAgain(), w2(event.Sent), w2(event.Done), w2(event.Acked),
+		forgotten(), w1(event.Woke), w1(event.Sent), w1(event.LeaseLost), w1(event.Dropped), ready())
+	idle := both.idle
+	both.idle = func(e event.Event) bool { return idle(e) || e.Kind == event.Sent && e.Source == "push-worker-1" }
+	return map[string]specimen{
+		"crash-send":   crashSpecimen(leased, 2, Seen{}, done, crash...),
+		"provider-key": crashSpecimen(keyed, 1, Seen{}, done, crash...),
+		"zombie":       cellSpecimens()["lease/after-claim/stop"],
+		"zombie-send":  both,
+	}
+}
+
+// cellSpecimens are one for each kind of cell that no scenario is.
 func cellSpecimens() map[string]specimen {
-	leased := event.Settings{Idempotency: true, ClaimLease: true}
+	leased := withLease()
 	done, none := Seen{Done, day}, Seen{State: NoRecord}
 	return map[string]specimen{
 		"lease/after-claim/stop": stopSpecimen(leased, 1, done,
@@ -104,7 +129,7 @@ func stopSpecimen(settings event.Settings, times int, end Seen, story ...event.E
 // TestCells_around_a_copy: parked at least once, accepted never, never nowhere.
 func TestCells_around_a_copy(t *testing.T) {
 	t.Parallel()
-	leased := event.Settings{Idempotency: true, ClaimLease: true}
+	leased := withLease()
 	victim, behind := Subject{bad().ID, push}, Subject{two().ID, push}
 	letter := ParkedMessage{Queue: "push.dlq", Reason: "refused", Body: notify.Encode(bad()), Attempts: 3}
 	good := func(letters int) *Record {

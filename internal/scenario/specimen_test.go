@@ -72,6 +72,7 @@ func specimens() map[string]specimen {
 			redelivered(one()), said(one(), push, event.ClaimRecovered), said(one(), push, event.Sent), said(one(), push, event.Done), said(one(), push, event.Acked)),
 	}
 	maps.Copy(all, otherSpecimens())
+	maps.Copy(all, windowSpecimens())
 	return all
 }
 

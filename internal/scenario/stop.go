@@ -146,9 +146,11 @@ func judgeStop(c cast, r *Record, point worker.Point) Verdict {
 		r.said("worker lines", victim, want.Lines...),
 		r.slept(victim, want.Redelivered),
 		r.noted("notify.push, before it was woken", victim, 0, "messages"))
-	if point != worker.MidSend { // where whoever wakes may read its answer or not
-		findings = append(findings, r.times("worker lines", victim, event.Sent, count(want.Lines, event.Sent)))
+	sent := r.times("worker lines", victim, event.Sent, count(want.Lines, event.Sent))
+	if point == worker.MidSend { // where whoever wakes may still read its answer
+		sent = sent.orOneMore(count(want.Lines, event.Sent), r.count(victim, event.Sent), "sent")
 	}
+	findings = append(findings, sent)
 	if want.Late {
 		findings = append(findings, r.late(victim))
 	}
@@ -164,8 +166,14 @@ func judgeStop(c cast, r *Record, point worker.Point) Verdict {
 func (r *Record) acceptedAs(s Subject, want Prediction) Finding {
 	f := r.accepted(s.ID, s, want.Accepted)
 	if want.OrTwice {
-		f.Want, f.OK = quantity(want.Accepted, "")+"or "+quantity(want.Accepted+1, "accepted"), want.allows(r.Ledger[s])
+		f = f.orOneMore(want.Accepted, r.Ledger[s], "accepted")
 	}
+	return f
+}
+
+// orOneMore lets a number be one more than was wanted, too.
+func (f Finding) orOneMore(want, got int, unit string) Finding {
+	f.Want, f.OK = fmt.Sprintf("%d or %d %s", want, want+1, unit), got == want || got == want+1
 	return f
 }
 
