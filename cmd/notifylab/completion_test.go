@@ -57,6 +57,8 @@ func TestCompletion_knows(t *testing.T) {
 		"produce --channel":    channels,
 		"produce --crash-at":   points,
 		"produce --mode":       {"default", "crash", "crash-claim", "bad-token"},
+		"matrix --only":        cellNames(),
+		"matrix --break":       {"nx", "compare-and-set", "clock", "confirm"},
 		"settings":             append(lab.Fields(), "set", "reset"),
 		"settings claim-lease": nil,
 		"settings set":         {"idempotency=on", "idempotency=off", "claim-lease=on", "claim-lease=off", "provider-key=on", "provider-key=off"},

@@ -241,7 +241,7 @@ func (a *app) produce(ctx context.Context, b batch, p produceFlags) error {
 
 	run := &production{batch: b, names: names, publisher: publisher, timeout: p.publishTimeout, flights: make(chan flight, window)}
 	run.say = a.teller(out, b)
-	progress := a.progress(b)
+	progress := a.progress(b.count, "events", b.count > fewMessages)
 	run.progress = func() { _ = progress.Add(1) }
 	t := run.run(ctx)
 	_ = progress.Finish()
@@ -281,10 +281,11 @@ func (a *app) teller(out *printer, b batch) func(event.Event) {
 	}
 }
 
-func (a *app) progress(b batch) *progressbar.ProgressBar {
-	visible := a.output == "text" && b.count > fewMessages && isTerminal(a.stderr)
-	return progressbar.NewOptions(b.count,
+// progress is a bar on a terminal, and nothing elsewhere.
+func (a *app) progress(count int, what string, wanted bool) *progressbar.ProgressBar {
+	visible := wanted && a.output == "text" && isTerminal(a.stderr)
+	return progressbar.NewOptions(count,
 		progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(visible),
-		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("events"),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(what),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 }

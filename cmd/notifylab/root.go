@@ -74,7 +74,7 @@ Begin with:  notifylab scenario crash-claim`,
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "show acks and all of a scenario's notifications, too")
 	f.StringVar(&a.stateDir, "state-dir", "", "directory for locks and records of this machine (default $XDG_STATE_HOME/notifylab, else in the temporary directory)")
 
-	root.AddCommand(a.scenarioCommand(), a.soakCommand(),
+	root.AddCommand(a.scenarioCommand(), a.matrixCommand(), a.soakCommand(),
 		a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.apiCommand(),
 		a.settingsCommand(), a.queuesCommand(), a.recordsCommand(), a.dlqCommand(), a.eventsCommand(), a.resetCommand(),
 		a.expireCommand(), a.reactionCommand(), a.readerCommand(), a.groupsCommand(),

@@ -73,19 +73,11 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 		at = &place{}
 	}
 	out := r.printer(r.cancel)
-	cfg := scenario.Config{
-		AMQPURL: at.amqpURL, RedisURL: at.redisURL,
-		Worker:    func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
-		Program:   []string{self()},
-		Env:       at.childEnv(),
-		Namespace: r.runNamespace(), Settings: r.flags.settings(s.Settings), Seed: r.flags.seed,
-		Keep: r.flags.keep && !s.Harms, Spike: r.flags.spike, Timeout: r.flags.limit(s), Emit: out.event,
-	}
+	cfg := r.config(at)
+	cfg.Settings, cfg.Emit = r.flags.settings(s.Settings), out.event
+	cfg.Keep, cfg.Spike, cfg.Timeout = r.flags.keep && !s.Harms, r.flags.spike, r.flags.limit(s)
 	if s.Harms {
 		cfg.Pair = at.pair
-	}
-	if cfg.Seed == 0 {
-		cfg.Seed = int64(rand.IntN(1000) + 1)
 	}
 	out.ns = cfg.Namespace
 	endGroup := func() {}
@@ -132,6 +124,21 @@ func reason(err error) string {
 		return ""
 	}
 	return "it harms servers, so it needs some of its own: " + err.Error()
+}
+
+// config is what any run needs to know: where, and in a namespace of its own.
+func (r *runner) config(at *place) scenario.Config {
+	cfg := scenario.Config{
+		AMQPURL: at.amqpURL, RedisURL: at.redisURL,
+		Worker:    func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
+		Program:   []string{self()},
+		Env:       at.childEnv(),
+		Namespace: r.runNamespace(), Seed: r.flags.seed,
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = int64(rand.IntN(1000) + 1)
+	}
+	return cfg
 }
 
 // runNamespace returns a new namespace: the one that was asked for and four

@@ -49,6 +49,8 @@ func TestSIGINT_or_SIGTERM_anywhere(t *testing.T) {
 		{"scenario all", false, "next:", ""},
 		{"scenario all --repeat 2", false, "BUG REPRODUCED", ""},
 		{"scenario all -o json", false, `"crash"`, ""},
+		{"matrix --only none/before-ack/kill --only lease/after-claim/stop --only none/mid-send/stop", false, "at once", ""},
+		{"matrix --only none/before-ack/kill --only lease/after-claim/stop --only none/mid-send/stop -o json", false, `"cell"`, ""},
 	} {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			t.Run(fmt.Sprintf("%s, %s at %s", tt.args, sig, tt.moment), func(t *testing.T) {
@@ -74,7 +76,7 @@ func TestSIGINT_or_SIGTERM_anywhere(t *testing.T) {
 					t.Errorf("stderr:\n%s", r.errorText())
 				}
 				c.awaitNoProcess()
-				if strings.HasPrefix(tt.args, "scenario") {
+				if strings.HasPrefix(tt.args, "scenario") || strings.HasPrefix(tt.args, "matrix") {
 					c.wantClean(r.lines())
 				}
 			})
@@ -172,6 +174,7 @@ func TestStdout_closed_early(t *testing.T) {
 		{"scenario fan-out", "lesson"},
 		{"scenario fan-out -v -o json", "queued"},
 		{"scenario all", "QUEUED"},
+		{"matrix --only none/before-ack/kill --only lease/after-claim/stop -o json", `"cell"`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()

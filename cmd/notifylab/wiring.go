@@ -78,7 +78,7 @@ func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot
 		}
 		cfg.Settings = w.override(settings.Get)
 	}
-	cfg.Records = idem.NewStore(client, a.ns(), slot, w.lease, w.retention)
+	cfg.Records = idem.NewStore(client, a.ns(), slot, w.lease, w.retention).Without(idem.Guard(w.without))
 	cfg.Marks = lab.NewMarks(client, a.ns())
 	c := a.openChronicle(ctx, client, cfg, slot, w)
 	return c, func() { c.close(); client.Close() }, nil

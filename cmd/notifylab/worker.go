@@ -100,6 +100,7 @@ func (a *app) runWorker(ctx context.Context, c notify.Channel, w workerFlags) er
 		Concurrency: w.concurrency, Attempts: w.attempts, Backoff: w.backoff,
 		SendTimeout: w.sendTimeout, Retention: w.retention, MaxCrashes: w.maxCrashes,
 		AckEarly: w.ack == "early", ParkUnknown: w.onUnknown == "park",
+		Without: worker.Guard(w.without),
 	}
 	names := broker.Names{Namespace: a.ns()}
 	cfg.Queue, cfg.DeadLetters = names.Work(c), names.DeadLetters(c)

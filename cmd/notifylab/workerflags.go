@@ -24,6 +24,7 @@ type workerFlags struct {
 	ack, onUnknown, events, journal           string
 	providerURL, metricsListen                string
 	idempotency, claimLease, providerKey      string
+	without                                   string // a guard
 }
 
 func (w *workerFlags) register(f *pflag.FlagSet) {
@@ -56,6 +57,8 @@ func (w *workerFlags) register(f *pflag.FlagSet) {
 	}
 	f.DurationVar(&w.keyExpires, "key-expires", 0, "let Redis forget the journal and notes after that long")
 	f.StringVar(&w.metricsListen, "metrics-listen", "", "offer /metrics, /healthz and /readyz at this address")
+	f.Var(newChoice(&w.without, "", guardNames()...), "break", "leave a guard out, to see that it is missed")
+	_ = f.MarkHidden("break")
 	_ = f.MarkHidden("queue-expires")
 	_ = f.MarkHidden("key-expires")
 }

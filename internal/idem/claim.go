@@ -29,6 +29,7 @@ type Store struct {
 	slot      *Slot
 	lease     time.Duration
 	retention time.Duration
+	mode      string // of the SET that is a claim
 
 	complete, release, take *redis.Script
 }
@@ -38,7 +39,7 @@ type Store struct {
 // whole milliseconds, as Redis counts.
 func NewStore(c Client, ns notify.Namespace, slot *Slot, lease, retention time.Duration) *Store {
 	return &Store{
-		client: c, namespace: ns, slot: slot,
+		client: c, namespace: ns, slot: slot, mode: "NX",
 		lease: lease.Truncate(time.Millisecond), retention: retention.Truncate(time.Millisecond),
 		complete: redis.NewScript(completeLua),
 		release:  redis.NewScript(releaseLua),
@@ -112,8 +113,8 @@ func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 	if !c.tried {
 		c.since, c.tried = Now(), true
 	}
-	found, err := c.store.client.SetArgs(ctx, c.key, c.mine.String(), redis.SetArgs{Mode: "NX", Get: true, TTL: c.ttl}).Result()
-	if errors.Is(err, redis.Nil) {
+	found, err := c.store.client.SetArgs(ctx, c.key, c.mine.String(), redis.SetArgs{Mode: c.store.mode, Get: true, TTL: c.ttl}).Result()
+	if errors.Is(err, redis.Nil) || err == nil && c.store.mode == "" { // written, whatever was there
 		return Acquired, Record{}, nil
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") { // a hash, a list …

@@ -88,7 +88,7 @@ func (s *stage) cast() cast {
 type post struct {
 	notify.Notification
 	channel notify.Channel
-	crash   worker.Point // that it arms; may be empty
+	crash   worker.Point // that it arms, with ",stop" or ",always" behind it; may be empty
 }
 
 // on returns n as a post for each of some channels.
@@ -155,6 +155,9 @@ func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (
 	argv := append(append([]string(nil), s.Worker(c)...),
 		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json",
 		"--provider-url", s.listening.URL(), "--prefetch", "1", "--concurrency", "1", "--queue-expires", s.expiry().String(), "--key-expires", keyMemory.String())
+	if s.Settings.Ack == "early" { // of no lab's settings, but the worker's own
+		argv = append(argv, "--ack", "early")
+	}
 	from := s.history.Len()
 	p, err := s.workers.Start(supervise.Child{Name: string(c) + "-worker", Argv: append(argv, flags...), Env: s.Env})
 	if err != nil {
@@ -262,19 +265,19 @@ func (s *stage) awaitSettled(ctx context.Context, id string, c notify.Channel) e
 	return s.await(ctx, event.Acked, id, c)
 }
 
-// awaitCrash waits until a notification has killed its worker at a point. If its
-// message is settled without that, it never will.
-func (s *stage) awaitCrash(ctx context.Context, id string, c notify.Channel, point worker.Point) error {
+// awaitPoint waits until a notification has brought its worker to a crash point, of
+// which an event of that kind tells. If the worker takes up the one behind it
+// instead it never will.
+func (s *stage) awaitPoint(ctx context.Context, kind event.Kind, victim, behind notify.Notification, c notify.Channel, point worker.Point) error {
 	e, err := s.history.Await(ctx, func(e event.Event) bool {
-		return e.ID == id && e.Channel == string(c) &&
-			(e.Kind == event.Crash || e.Kind == event.Acked && point != worker.AfterAck)
+		return e.Kind == kind && about(e, Subject{victim.ID, string(c)}) || e.Kind == event.Received && about(e, Subject{behind.ID, string(c)})
 	})
 	what := fmt.Sprintf("the crash point %s was never reached", point)
 	switch {
 	case err != nil:
-		return never{what, s.reason(id, c), context.Cause(ctx)}
-	case e.Kind == event.Acked:
-		return never{what, s.reason(id, c), fmt.Errorf("%s was settled without it", id)}
+		return never{what, s.reason(victim.ID, c), context.Cause(ctx)}
+	case e.Kind == event.Received:
+		return never{what, s.reason(victim.ID, c), fmt.Errorf("%s was settled without it", victim.ID)}
 	}
 	return nil
 }

@@ -115,7 +115,7 @@ func eventAlterations(s specimen) []alteration {
 				alteration{name + "on another channel", at(func(e *event.Event) { e.Channel = "sms" }), id, ""})
 		}
 		switch e.Kind {
-		case event.Sent, event.Crash:
+		case event.Sent, event.Crash, event.Stopped:
 			if e.ID != s.behind.ID { // of which the ledger is asked
 				all = append(all, alteration{name + "twice", func(r *Record) { r.Events = slices.Insert(r.Events, i, e) }, id, ""})
 			}
@@ -154,7 +154,7 @@ func eventAlterations(s specimen) []alteration {
 
 func TestJudges_fail_each_altered_specimen(t *testing.T) {
 	t.Parallel()
-	for name, s := range specimens() {
+	for name, s := range allSpecimens() {
 		scenario := named(t, name)
 		all := alterations(s)
 		if len(all) < 30 {
@@ -208,10 +208,15 @@ func TestJudges_want_their_order(t *testing.T) {
 			r.Events = append(slices.Delete(r.Events, i, i+1), said(two(), push, event.Sent))
 		}},
 		{"fan-out", "email first, although its worker was down", move(is(event.Received, "k7f3-2", email), is(event.Sent, "k7f3-2", push))},
+		{"lease/after-claim/stop", "lease lost before it was stopped", move(is(event.LeaseLost, "k7f3-1", push), is(event.Stopped, "k7f3-1", push))},
+		{"lease/after-claim/stop", "woken before another had it", move(is(event.Woke, "k7f3-1", push), is(event.LeaseBusy, "k7f3-1", push))},
+		{"lease/after-claim/stop", "ready before another had it", move(is(event.Ready, "", push), is(event.Stopped, "k7f3-1", push))},
+		{"record/before-send/stop", "accepted before it was forgotten", move(is(event.Accepted, "k7f3-1", push), is(event.Note, "k7f3-1", push))},
+		{"lease/mid-send/twins", "sent before the first woke", move(is(event.Sent, "k7f3-1", push), is(event.Woke, "k7f3-1", push))},
 		{"fan-out", "push waits for the slow email", move(is(event.Sent, "k7f3-3", email), is(event.Sent, "k7f3-3", push))},
 	}
 	for _, c := range cases {
-		s := specimens()[c.lesson]
+		s := allSpecimens()[c.lesson]
 		if v := named(t, c.lesson).judge(s.cast, s.record.altered(c.change)); v.Status != NotHeld {
 			t.Errorf("%s, %s: %s", c.lesson, c.name, v.Status)
 		}

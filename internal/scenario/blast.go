@@ -125,7 +125,7 @@ func (s *stage) awaitBlast(ctx context.Context, c notify.Channel, all []notify.N
 }
 
 func judgeBlast(c cast, r *Record) Verdict {
-	want, err := Predict(c.settings, worker.MidSend)
+	want, err := Predict(c.settings, worker.MidSend, Kill)
 	if err != nil {
 		return inconclusive(r.Events, r.Elapsed, err.Error())
 	}

@@ -9,7 +9,7 @@ import (
 	"notifylab/internal/worker"
 )
 
-// Four lessons are one play: a message kills its worker at a crash point, once,
+// Many scenarios are one play: a message kills its worker at a crash point, once,
 // and another one is right behind it. They differ in the point and the settings,
 // and so in what the protocol predicts.
 
@@ -22,7 +22,7 @@ const (
 func crashAt(point worker.Point, s Scenario) Scenario {
 	s.channels = []notify.Channel{notify.Push}
 	s.check = func(settings event.Settings) error {
-		_, err := Predict(settings, point)
+		_, err := Predict(settings, point, Kill)
 		return err
 	}
 	s.play = func(ctx context.Context, st *stage) error { return playCrash(ctx, st, point) }
@@ -34,21 +34,30 @@ func playCrash(ctx context.Context, s *stage, point worker.Point) error {
 	if _, err := s.worker(ctx, notify.Push); err != nil {
 		return err
 	}
-	victim, behind := s.notification(1, "7", s.text()), s.behind(2, "8")
+	victim, behind := s.victim(point), s.behind(2, "8")
 	if err := s.publish(ctx, post{victim, notify.Push, point}, post{behind, notify.Push, ""}); err != nil {
 		return err
 	}
-	if err := s.awaitCrash(ctx, victim.ID, notify.Push, point); err != nil {
+	if err := s.awaitPoint(ctx, event.Crash, victim, behind, notify.Push, point); err != nil {
 		return err
 	}
-	if err := s.await(ctx, event.Acked, victim.ID, notify.Push); err != nil {
+	if err := s.awaitEnd(ctx, victim.ID, notify.Push); err != nil {
 		return err
 	}
 	return s.awaitSettled(ctx, behind.ID, notify.Push)
 }
 
+// victim makes the notification that brings its worker to a point: one that is
+// refused if that is about a copy.
+func (s *stage) victim(point worker.Point) notify.Notification {
+	if aroundCopy(point) {
+		return s.notification(1, "999", s.text())
+	}
+	return s.notification(1, "7", s.text())
+}
+
 func judgeCrash(c cast, r *Record, point worker.Point) Verdict {
-	want, err := Predict(c.settings, point)
+	want, err := Predict(c.settings, point, Kill)
 	if err != nil {
 		return inconclusive(r.Events, r.Elapsed, err.Error())
 	}
@@ -63,14 +72,32 @@ func judgeCrash(c cast, r *Record, point worker.Point) Verdict {
 	if point == worker.AfterClaim && c.settings.ClaimLease {
 		findings = append(findings, r.recordAtCrash(victim, Pending, lease))
 	}
-	findings = append(findings,
-		r.record(victim, want.Record, retention),
-		r.ready("notify.push", 0),
-		r.elsewhere("notify.push"))
+	findings = append(findings, r.record(victim, want.Record, retention))
+	findings = append(findings, r.leftovers(c.victim, want)...)
 	v := judged(r, findings, []Fate{r.fate(c.victim, notify.Push), r.fate(c.behind, notify.Push)}).about(c.victim.ID)
+	return v.predicted(want)
+}
+
+// predicted says what was wanted.
+func (v Verdict) predicted(want Prediction) Verdict {
 	v.Want, v.Why = want.Outcome, want.Why
-	v.Bug, v.Fixed = want.Outcome != Once, want.Outcome == Once
+	if want.OrTwice && v.Outcome == Twice {
+		v.Want = Twice
+	}
+	v.Bug, v.Fixed = v.Want == Lost || v.Want == Twice, v.Want == Once
 	return v
+}
+
+// leftovers checks that nothing is left in the queues, but for what is parked: that
+// has to be there, and may be there twice.
+func (r *Record) leftovers(victim notify.Notification, want Prediction) []Finding {
+	if want.Outcome != Parked {
+		return []Finding{r.ready("notify.push", 0), r.elsewhere("notify.push")}
+	}
+	return []Finding{
+		r.parkedAsPublished(victim), r.parkedAfter(victim, 3), r.ready("push.dlq", max(1, len(r.Parked))),
+		r.ready("notify.push", 0), r.elsewhere("notify.push", "push.dlq"),
+	}
 }
 
 func count(kinds []event.Kind, kind event.Kind) int {

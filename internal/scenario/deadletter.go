@@ -12,7 +12,7 @@ import (
 
 func deadLetter() Scenario {
 	return Scenario{
-		Name: "dead-letter", Mode: "bad-token", Lesson: 6, Outcome: Parked, Any: true,
+		Name: "dead-letter", Mode: "bad-token", Lesson: 6, Outcome: Parked, Any: true, Next: "crash-send",
 		Tags:  []string{"lesson", "parked"},
 		Title: "retries, back-off, and the dead letters",
 		Shows: "refused three times, then parked; nothing waits behind it",

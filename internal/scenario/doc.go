@@ -26,4 +26,9 @@
 // In the second chapter ([QueueToLog]) passes expire on the same stage, with a log or
 // queues added to it, and whoever reacts is a process: a reaction, a reader, a watcher.
 // What forces an order there, an inversion or an overlap, is a gate in the provider.
+//
+// The matrix is all that can be done to the worker of one message: a [Cell] for each
+// setting, crash point and fault. A cell is a scenario, and what it is to come to is
+// derived in one place, [Predict]. [Guards] are taken away from the workers to see
+// that the cells would notice.
 package scenario

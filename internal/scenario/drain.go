@@ -134,7 +134,7 @@ func (s *stage) awaitCalls(ctx context.Context, calls int, id string, c notify.C
 
 func judgeDrain(c cast, r *Record) Verdict {
 	asked, killed := c.victim, c.all[2]
-	want, err := Predict(c.settings, worker.MidSend)
+	want, err := Predict(c.settings, worker.MidSend, Kill)
 	if err != nil {
 		return inconclusive(r.Events, r.Elapsed, err.Error())
 	}

@@ -105,6 +105,7 @@ func chapter(name string) (some []Scenario) {
 	return some
 }
 
+// named returns a scenario of the catalogue, or a cell.
 func named(t testing.TB, name string) Scenario {
 	t.Helper()
 	for _, s := range Catalogue() {
@@ -112,8 +113,11 @@ func named(t testing.TB, name string) Scenario {
 			return s
 		}
 	}
-	t.Fatalf("no scenario %s", name)
-	return Scenario{}
+	cell, err := FindCell(name)
+	if err != nil {
+		t.Fatalf("no scenario %s: %v", name, err)
+	}
+	return cell.Scenario()
 }
 
 // run plays a scenario that can be played.

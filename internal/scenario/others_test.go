@@ -21,6 +21,14 @@ func TestOthers(t *testing.T) {
 		other, then   int
 	}
 	cases := []performance{
+		{"crash-send", "record", 1, Once, 2, 1},
+		{"crash-send", "lease", 2, Twice, 2, 1},
+		{"provider-key", "key", 1, Once, 2, 1},
+		{"provider-key", "lease+key", 1, Once, 2, 1},
+		{"zombie", "record", 1, Once, 3, 1},
+		{"zombie", "lease", 1, Once, 3, 1},
+		{"zombie-send", "lease", 2, Twice, 3, 1},
+		{"zombie-send", "lease+key", 1, Once, 3, 1},
 		{"duplicate-publish", "none", 5, Twice, 2, 1},
 		{"duplicate-publish", "record", 1, Once, 2, 1},
 		{"duplicate-publish", "lease", 1, Once, 2, 1},

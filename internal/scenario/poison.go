@@ -71,7 +71,7 @@ func playPoison(ctx context.Context, s *stage) error {
 		return err
 	}
 	for _, c := range notify.Channels() {
-		if err := s.awaitCrash(ctx, killer.ID, c, worker.AfterReceive); err != nil {
+		if err := s.awaitPoint(ctx, event.Crash, killer, crowd[0], c, worker.AfterReceive); err != nil {
 			return err
 		}
 		if err := s.await(ctx, event.DeadLetter, killer.ID, c); err != nil {

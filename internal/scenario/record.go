@@ -156,6 +156,12 @@ func (s *stage) settled(ctx context.Context, queue string) (int, error) {
 	return s.awaitQueue(ctx, queue, "is still consumed", func(_, consumers int) bool { return consumers == 0 })
 }
 
+// consumed waits until a queue has so many consumers left, and returns how many
+// messages wait in it then, or gone.
+func (s *stage) consumed(ctx context.Context, queue string, by int) (int, error) {
+	return s.awaitQueue(ctx, queue, fmt.Sprintf("was never consumed by %d", by), func(_, consumers int) bool { return consumers == by })
+}
+
 // awaitReady waits until a queue has so many messages to hand over.
 func (s *stage) awaitReady(ctx context.Context, queue string, want int) error {
 	_, err := s.awaitQueue(ctx, queue, fmt.Sprintf("never had %d to hand over", want), func(ready, _ int) bool { return ready == want })

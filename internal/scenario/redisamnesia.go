@@ -60,7 +60,7 @@ func playRedisAmnesia(ctx context.Context, s *stage) error {
 	if err := s.publish(ctx, post{victim, notify.Push, worker.BeforeAck}, post{behind, notify.Push, ""}); err != nil {
 		return err
 	}
-	if err := s.awaitCrash(ctx, victim.ID, notify.Push, worker.BeforeAck); err != nil {
+	if err := s.awaitPoint(ctx, event.Crash, victim, behind, notify.Push, worker.BeforeAck); err != nil {
 		return err
 	}
 	if err := s.await(ctx, event.Acked, victim.ID, notify.Push); err != nil {

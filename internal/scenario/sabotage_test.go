@@ -43,7 +43,7 @@ func program(name string) func(*testing.T, []string) []string {
 
 // A machine that is too busy may not get as far as that in a short time.
 const (
-	unaccepted = `(was not accepted on (push|email)|became ready) within 4s`
+	unaccepted = `(was not accepted on (push|email)|did not come to its end on push|became ready) within 4s`
 	unhit      = `^the crash point (before-ack|after-claim) was never reached: \S+ was settled without it`
 	unready    = `^no push worker became ready`
 	short      = 4 * time.Second

@@ -54,6 +54,7 @@ type cast struct {
 func Catalogue() []Scenario {
 	return append([]Scenario{
 		fanOut(), crash(), idempotency(), crashClaim(), claimLease(), deadLetter(),
+		crashSend(), providerKey(), zombie(), zombieSend(),
 		duplicatePublish(), liveTakeover(), drain(), prefetchBlast(), headOfLine(),
 		poison(), malformed(), replay(), unroutable(),
 		brokerRestart(), redisOutage(), redisAmnesia(), brokerAlarm(),

@@ -72,6 +72,7 @@ func specimens() map[string]specimen {
 			redelivered(one()), said(one(), push, event.ClaimRecovered), said(one(), push, event.Sent), said(one(), push, event.Done), said(one(), push, event.Acked)),
 	}
 	maps.Copy(all, otherSpecimens())
+	maps.Copy(all, windowSpecimens())
 	return all
 }
 
@@ -180,7 +181,7 @@ func (r *Record) altered(change func(*Record)) *Record {
 
 func TestJudges_pass_their_specimens(t *testing.T) {
 	t.Parallel()
-	for name, s := range specimens() {
+	for name, s := range allSpecimens() {
 		scenario := named(t, name)
 		v := scenario.judge(s.cast, s.record)
 		if v.Status != Held || v.Outcome != scenario.Outcome || v.Want != scenario.Outcome {

@@ -82,4 +82,6 @@ func (h *handling) sayBusy(ctx context.Context) {
 
 // enoughLeft is the clock check: whether a send and the record of it fit into
 // what is left of the lease.
-func (h *handling) enoughLeft() bool { return h.claim.Left() >= h.SendTimeout+idem.Timeout }
+func (h *handling) enoughLeft() bool {
+	return h.claim.Left() >= h.SendTimeout+idem.Timeout || h.Without == Clock
+}

@@ -76,6 +76,8 @@ type Config struct {
 	MaxCrashes  int
 	AckEarly    bool // ack before anything else: at most once
 	ParkUnknown bool // park what may have been accepted, and do not try again
+
+	Without Guard // which is left out; empty, as it should be: none
 }
 
 // delay returns how long a message waits after its n-th attempt.

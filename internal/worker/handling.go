@@ -80,7 +80,7 @@ func (h *handling) settings(ctx context.Context) (event.Settings, error) {
 func (h *handling) send(settings event.Settings) notify.Result {
 	ctx, cancel := context.WithTimeout(context.Background(), h.SendTimeout)
 	defer cancel()
-	if h.claim != nil {
+	if h.claim != nil && h.Without != Clock {
 		ctx, cancel = context.WithTimeout(ctx, h.claim.Left()-idem.Timeout)
 		defer cancel()
 	}

@@ -71,6 +71,9 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		if !h.AckEarly && h.s.Check(whole) != nil {
 			return left // the broker has the message back
 		}
+		if h.Without == Confirm && !h.ackNow(whole) {
+			return left
+		}
 		h.crash(BeforeCopy)
 		err := h.publish(ctx, publish)
 		said := h.blocked
@@ -89,6 +92,9 @@ func (h *handling) copyThenAck(ctx context.Context, e event.Event, publish func(
 		}
 		h.say(e)
 		h.crash(AfterCopy)
+		if h.Without == Confirm { // it was
+			return settled
+		}
 		return h.ack(ctx)
 	}
 	return h.copy(ctx)
