@@ -188,7 +188,7 @@ func settingsText(s *event.Settings) string {
 		return "settings unknown, Redis does not answer"
 	}
 	if s.Ack == "early" {
-		return "ack early: at most once, whatever the settings say"
+		return "ack early, as with all off, whatever the settings say"
 	}
 	onOff := map[bool]string{true: "on", false: "off"}
 	text := fmt.Sprintf("idempotency %s, claim-lease %s", onOff[s.Idempotency], onOff[s.ClaimLease])

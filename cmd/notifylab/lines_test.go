@@ -59,7 +59,7 @@ func TestLine(t *testing.T) {
 		{event.Event{Kind: event.Ready, Queue: "k7f3.notify.push", Settings: &event.Settings{Idempotency: true}}, `READY on notify.push (idempotency on, claim-lease off)`},
 		{event.Event{Kind: event.Ready, Queue: "notify.push", Settings: &event.Settings{Idempotency: true, ClaimLease: true, ProviderKey: true}}, `READY on notify.push (idempotency on, claim-lease on, provider-key on)`},
 		{event.Event{Kind: event.Ready, Queue: "notify.push", Settings: &event.Settings{ClaimLease: true}}, `READY on notify.push (idempotency off, claim-lease on; claim-lease alone does nothing)`},
-		{event.Event{Kind: event.Ready, Queue: "notify.push", Settings: &event.Settings{Ack: "early"}}, `READY on notify.push (ack early: at most once, whatever the settings say)`},
+		{event.Event{Kind: event.Ready, Queue: "notify.push", Settings: &event.Settings{Ack: "early"}}, `READY on notify.push (ack early, as with all off, whatever the settings say)`},
 		{event.Event{Kind: event.Ready, Queue: "notify.push"}, `READY on notify.push (settings unknown, Redis does not answer)`},
 		{at(event.Crash, "after-receive"), `CRASH — worker dying after receive, BEFORE claim (notif:k7f3-1)`},
 		{at(event.Crash, "after-claim"), `CRASH — worker dying AFTER claim, BEFORE send (notif:k7f3-1)`},

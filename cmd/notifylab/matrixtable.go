@@ -201,7 +201,7 @@ func (r *runner) story(out *printer, res scenario.Result) {
 // lost or sent twice, as predicted, and under which settings it never is.
 func windows(out *printer, all []scenario.Result) {
 	var closed []string
-	for _, s := range scenario.MatrixSettings() {
+	for _, s := range scenario.NamedSettings() {
 		open, played := map[string][]string{}, false
 		for _, r := range all {
 			if r.Setting.Name != s.Name || r.Status != scenario.Held {

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -70,7 +68,11 @@ time, nothing was killed, no servers of its own to be had), 64 wrong usage.`,
 }
 
 func soakSettingNames() []string {
-	return slices.Sorted(maps.Keys(scenario.SoakSettings()))
+	var names []string
+	for _, s := range scenario.NamedSettings() {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // check returns how often an event is published.
@@ -102,7 +104,7 @@ func (a *app) soak(ctx context.Context, f soakFlags, every time.Duration) error 
 	k := scenario.Soak{
 		Duration: f.duration, Every: every, KillEvery: f.killEvery, RestartEvery: f.restartEvery,
 		Config: scenario.Config{
-			Namespace: r.runNamespace(), Settings: scenario.SoakSettings()[f.setting], Seed: f.seed, Timeout: f.timeout, Emit: out.event,
+			Namespace: r.runNamespace(), Settings: scenario.SettingsNamed(f.setting), Seed: f.seed, Timeout: f.timeout, Emit: out.event,
 			Worker: func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
 		},
 	}

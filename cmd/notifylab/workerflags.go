@@ -44,7 +44,7 @@ func (w *workerFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&w.queueExpires, "queue-expires", 0, "let the broker delete queues unused for that long")
 	f.BoolVar(&w.declare, "declare", true, "make queues that are missing")
 	f.BoolVar(&w.crashPoints, "crash-points", true, "let messages arm crash points")
-	f.Var(newChoice(&w.ack, "late", "late", "early"), "ack", "late: after the work; early: before anything else, at most once")
+	f.Var(newChoice(&w.ack, "late", "late", "early"), "ack", "late: after the work; early: before anything else, so that a crash loses what is in hand")
 	f.Var(newChoice(&w.onUnknown, "retry", "retry", "park"), "on-unknown", "a send without an answer: retry it, or park it")
 	f.Var(newChoice(&w.events, "full", "full", "summary", "none"), "events", "which lines to print: full, summary (outcomes only) or none")
 	f.Var(newChoice(&w.journal, "on", "on", "off"), "journal", "write events to the lab's journal in Redis, too, for notifylab events: on or off")

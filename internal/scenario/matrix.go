@@ -15,14 +15,15 @@ import (
 	"notifylab/internal/worker"
 )
 
-// A Setting is settings by the name that the matrix has for them.
+// A Setting is settings that have a name.
 type Setting struct {
 	Name string
 	event.Settings
 }
 
-// MatrixSettings lists the rows of the matrix.
-func MatrixSettings() []Setting {
+// NamedSettings lists the settings that have a name: the rows of the matrix, and what
+// can soak.
+func NamedSettings() []Setting {
 	return []Setting{
 		{"ack-early", event.Settings{Ack: "early"}},
 		{"none", event.Settings{}},
@@ -31,6 +32,16 @@ func MatrixSettings() []Setting {
 		{"lease+key", event.Settings{Idempotency: true, ClaimLease: true, ProviderKey: true}},
 		{"key", event.Settings{ProviderKey: true}},
 	}
+}
+
+// SettingsNamed returns those of that name, all off if there are none.
+func SettingsNamed(name string) event.Settings {
+	for _, s := range NamedSettings() {
+		if s.Name == name {
+			return s.Settings
+		}
+	}
+	return event.Settings{}
 }
 
 // A Cell is one place of the matrix: one message, and one thing that is done to its
@@ -49,7 +60,7 @@ func (c Cell) String() string { return fmt.Sprintf("%s/%s/%s", c.Setting.Name, c
 // are shown under a lease alone: the settings change nothing about them.
 func Cells() []Cell {
 	var all []Cell
-	for _, s := range MatrixSettings() {
+	for _, s := range NamedSettings() {
 		for _, f := range Faults() {
 			for _, p := range worker.Points() {
 				if want, err := Predict(s.Settings, p, f); err == nil && (s.Name == "lease" || !aroundCopy(p)) {
@@ -75,7 +86,7 @@ func FindCell(text string) (Cell, error) {
 		}
 	}
 	known := slices.Contains(worker.Points(), worker.Point(point)) && slices.Contains(Faults(), Fault(fault))
-	for _, s := range MatrixSettings() {
+	for _, s := range NamedSettings() {
 		if s.Name != setting || !known {
 			continue
 		}

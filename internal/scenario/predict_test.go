@@ -14,7 +14,7 @@ import (
 // leaves out.
 func rows() map[string]event.Settings {
 	all := map[string]event.Settings{"record+key": {Idempotency: true, ProviderKey: true}}
-	for _, s := range MatrixSettings() {
+	for _, s := range NamedSettings() {
 		all[s.Name] = s.Settings
 	}
 	return all

@@ -38,18 +38,6 @@ const (
 	sendTakes = 20 * time.Millisecond
 )
 
-// SoakSettings are the settings that a soak can have, by their names.
-func SoakSettings() map[string]event.Settings {
-	return map[string]event.Settings{
-		"ack-early": {Ack: "early"},
-		"none":      {},
-		"record":    {Idempotency: true},
-		"lease":     {Idempotency: true, ClaimLease: true},
-		"key":       {ProviderKey: true},
-		"lease+key": {Idempotency: true, ClaimLease: true, ProviderKey: true},
-	}
-}
-
 // soaking is one run of a soak.
 type soaking struct {
 	*stage
@@ -154,9 +142,6 @@ func (s *soaking) muster(ctx context.Context) error {
 	flags := []string{
 		"--prefetch", strconv.Itoa(prefetch), "--concurrency", strconv.Itoa(handlers),
 		"--events", "summary", "--journal", "off", "--crash-points=false",
-	}
-	if s.Settings.Ack == "early" {
-		flags = append(flags, "--ack", "early")
 	}
 	for _, c := range s.topology.Channels {
 		for range crewSize {

@@ -33,7 +33,7 @@ func TestSoak(t *testing.T) {
 	pair := serverstest.Own(t)
 	for _, name := range []string{"lease", "none", "lease+key", "ack-early"} {
 		t.Run(name, func(t *testing.T) {
-			k, r := shortSoak(t, pair, SoakSettings()[name])
+			k, r := shortSoak(t, pair, SettingsNamed(name))
 			v, sum := soak(t, k)
 			if v.Status != Held {
 				t.Errorf("%s%+v", explain(v), sum)
@@ -61,7 +61,7 @@ func TestSoak(t *testing.T) {
 		{"none", "--provider-url ''"}, // says that it sends, and our provider knows of nothing
 	} {
 		t.Run(c.judgedAs+" with "+c.flags, func(t *testing.T) {
-			k, r := shortSoak(t, pair, SoakSettings()[c.judgedAs])
+			k, r := shortSoak(t, pair, SettingsNamed(c.judgedAs))
 			k.KillEvery, k.Duration = 0, 3*time.Second
 			right := r.Worker
 			k.Worker = func(channel notify.Channel) []string { return adding(c.flags)(t, right(channel)) }
@@ -165,7 +165,8 @@ func TestJudgeSoak(t *testing.T) {
 	const s = time.Second
 	kill, broker, redis := killAt(10, notify.Push), restartAt(servers.RabbitMQ, 10, 18), restartAt(servers.Redis, 10, 11)
 	all := slices.Sorted(func(yield func(string) bool) {
-		for name := range SoakSettings() {
+		for _, setting := range NamedSettings() {
+			name := setting.Name
 			if !yield(name) {
 				return
 			}
@@ -203,7 +204,7 @@ func TestJudgeSoak(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, name := range all {
-			v := judgeSoak(Soak{Config: Config{Settings: SoakSettings()[name]}, Duration: 20 * s}, c.end)
+			v := judgeSoak(Soak{Config: Config{Settings: SettingsNamed(name)}, Duration: 20 * s}, c.end)
 			want := NotHeld
 			if slices.Contains(c.holds, name) {
 				want = Held

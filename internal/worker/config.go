@@ -74,7 +74,7 @@ type Config struct {
 	SendTimeout time.Duration
 	Retention   time.Duration // of done, as events show it
 	MaxCrashes  int
-	AckEarly    bool // ack before anything else: at most once
+	AckEarly    bool // ack before anything else: a crash loses what is in hand
 	ParkUnknown bool // park what may have been accepted, and do not try again
 
 	Without Guard // which is left out; empty, as it should be: none
