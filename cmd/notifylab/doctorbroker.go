@@ -33,7 +33,7 @@ func (a *app) examineRabbit(ctx context.Context, f doctorFlags, tell func(sympto
 	tell(rabbitSymptom(conn.Server()))
 	w := f.worker
 	tell(examineQueues(ctx, conn, w.topology(broker.Names{Namespace: a.ns()}, notify.Channels()...)))
-	a.examineInside(ctx, f, tell)
+	a.examineInside(ctx, nodeAt(conn.Addr(), a.amqpURL), f, tell)
 }
 
 // rabbitSymptom looks at a name and version: RabbitMQ 3.10.8.
@@ -76,12 +76,12 @@ type inside struct {
 }
 
 // examineInside looks at what AMQP doesn't show, by rabbitmqctl or else by the
-// management API.
-func (a *app) examineInside(ctx context.Context, f doctorFlags, tell func(symptom)) {
-	found, err := a.byRabbitmqctl(ctx)
+// management API. Node is the URL of the node in use; it speaks for its cluster.
+func (a *app) examineInside(ctx context.Context, node string, f doctorFlags, tell func(symptom)) {
+	found, err := a.byRabbitmqctl(ctx, node)
 	if err != nil {
 		var other error
-		if found, other = a.byManagement(ctx, f.management); other != nil {
+		if found, other = byManagement(ctx, node, f.management); other != nil {
 			why := escape(err.Error() + "; " + other.Error())
 			tell(symptom{What: "alarms", Status: unseen, Is: why})
 			tell(symptom{What: "consumer time-out", Status: unseen, Is: why})
@@ -128,8 +128,8 @@ var insideAnswer = regexp.MustCompile(`^\{\[([a-z_,]*)\],(\w+),\[([\d,]*)\]\}$`)
 // byRabbitmqctl asks the broker's own tool: that of the pair which servers up has
 // started, if that is the broker in use, else the one on PATH, which reaches the
 // machine's own node.
-func (a *app) byRabbitmqctl(ctx context.Context) (inside, error) {
-	addr, err := broker.Addr(a.amqpURL)
+func (a *app) byRabbitmqctl(ctx context.Context, node string) (inside, error) {
+	addr, err := broker.Addr(node)
 	if err != nil {
 		return inside{}, err
 	}
@@ -137,7 +137,7 @@ func (a *app) byRabbitmqctl(ctx context.Context) (inside, error) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	var text string
-	if up, runs := servers.Running(a.state()); runs == nil && sameAddr(up.AMQPURL, a.amqpURL) {
+	if up, runs := servers.Running(a.state()); runs == nil && nodeAt(addr, up.AMQPURL) != "" {
 		text, err = up.Rabbitmqctl(ctx, "eval", insideQuery)
 	} else if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return inside{}, errors.New("no rabbitmqctl for a broker on another machine")
@@ -180,11 +180,17 @@ func askRabbitmqctl(ctx context.Context, query string) (string, error) {
 	return string(out), nil
 }
 
-func sameAddr(one, other string) bool {
-	a, err := broker.Addr(one)
-	b, err2 := broker.Addr(other)
+// nodeAt returns the URL of the node at an address, of those that an AMQP URL names,
+// or "" if none is there.
+func nodeAt(addr, amqpURL string) string {
 	normal := func(s string) string { return strings.Replace(s, "localhost:", "127.0.0.1:", 1) }
-	return err == nil && err2 == nil && normal(a) == normal(b)
+	nodes, _ := broker.Nodes(amqpURL)
+	for _, node := range nodes {
+		if at, _ := broker.Addr(node); normal(at) == normal(addr) {
+			return node
+		}
+	}
+	return ""
 }
 
 func checkManagement(address string) error {
@@ -194,10 +200,10 @@ func checkManagement(address string) error {
 	return nil
 }
 
-// byManagement asks the management API for alarms, as the user of the AMQP URL. That
+// byManagement asks the management API for alarms, as the user of the node's URL. That
 // user's password is shown to no other scheme than it came with.
-func (a *app) byManagement(ctx context.Context, address string) (inside, error) {
-	amqp, err := url.Parse(a.amqpURL)
+func byManagement(ctx context.Context, node, address string) (inside, error) {
+	amqp, err := url.Parse(node)
 	if err != nil {
 		return inside{}, broker.ErrURL
 	}

@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 				"  this is a bug in notifylab, or something that it should have foreseen"}},
 		{"a password in what was typed", usagef("unknown command %q", "amqp://u:S3cr3t@h/"), []string{`notifylab: unknown command "amqp://***@h/"`}},
 		{"a password with signs", usagef("%q", "amqp://u:S3/cr@3t@h/"), []string{`notifylab: "amqp://***@h/"`}},
-		{"how a URL is written", usagef("$AMQP_URL: %w", broker.ErrURL), []string{"notifylab: $AMQP_URL: not an AMQP URL (amqp://user:password@host:5672/vhost)"}},
+		{"how a URL is written", usagef("$AMQP_URL: %w", broker.ErrURL), []string{"notifylab: $AMQP_URL: not an AMQP URL (amqp://user:password@host:5672/vhost, or several with commas between)"}},
 		{"a signal", interrupted{syscall.SIGINT}, nil},
 		{"a signal, elsewhere", context.Canceled, nil},
 		{"nobody reads", errOutputClosed, nil},

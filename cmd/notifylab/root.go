@@ -66,7 +66,7 @@ Begin with:  notifylab scenario crash-claim`,
 		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
 	)
 	f := root.PersistentFlags()
-	f.StringVar(&a.amqpURL, "amqp-url", "", "where RabbitMQ is; else $AMQP_URL, else localhost")
+	f.StringVar(&a.amqpURL, "amqp-url", "", "where RabbitMQ is, nodes with commas between; else $AMQP_URL, else localhost")
 	f.StringVar(&a.redisURL, "redis-url", "", "where Redis is; else $REDIS_URL, else localhost")
 	f.StringVar(&a.namespace, "namespace", "", "put this in front of every queue and key, to keep runs apart")
 	f.VarP(newChoice(&a.output, "text", "text", "json"), "output", "o", "text, or json: an object a line and nothing else")

@@ -15,7 +15,7 @@ import (
 
 // Config is how to reach the broker.
 type Config struct {
-	URL       string
+	URL       string        // of one node, or of several, see [Nodes]
 	Name      string        // shown by the broker's tools: who is it?
 	Heartbeat time.Duration // at least 1 s; a dead link is noticed within three
 	Timeout   time.Duration // for connecting, handshake included
@@ -32,18 +32,12 @@ type Conn struct {
 	running sync.WaitGroup // goroutines that end with the connection
 }
 
-// Dial connects once. It returns [ErrURL], an [UnreachableError], [ErrTLS],
-// [ErrAccessRefused] or [ErrNoVhost], wrapped with host and port and without
-// the password. If ctx or the time-out ends it, it is an [UnreachableError]
-// that wraps the cause.
-func Dial(ctx context.Context, cfg Config) (*Conn, error) {
-	addr, err := Addr(cfg.URL)
-	if err != nil {
-		return nil, err
-	}
+// dial connects to one node; see [Dial].
+func dial(ctx context.Context, cfg Config) (c *Conn, err error) {
+	addr := addrOf(cfg.URL)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("timed out after %v", cfg.Timeout))
 	defer cancel()
-	c := &Conn{addr: addr}
+	c = &Conn{addr: addr}
 	stop := func() bool { return true }
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(cfg.Name)
@@ -120,6 +114,9 @@ func (c *Conn) lost(err error) error {
 	}
 	return &UnreachableError{Addr: c.addr, Err: err}
 }
+
+// Addr returns host:port of the node that it is a connection to.
+func (c *Conn) Addr() string { return c.addr }
 
 // Server returns the broker's name and version as it gives them: RabbitMQ
 // 3.10.8.

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"net"
 	"regexp"
-	"strconv"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // ErrURL says that a URL does not parse. The URL itself is not in the error: it
 // may hold a password.
-var ErrURL = errors.New("not an AMQP URL (amqp://user:password@host:5672/vhost)")
+var ErrURL = errors.New("not an AMQP URL (amqp://user:password@host:5672/vhost, or several with commas between)")
 
 // ErrAccessRefused says that the broker did not take the user and password, or
 // died while it looked at them: the client library reports both alike
@@ -28,7 +27,7 @@ var ErrTLS = errors.New("no trusted TLS connection")
 
 // An UnreachableError says that nothing answered.
 type UnreachableError struct {
-	Addr string // host:port
+	Addr string // host:port, of several nodes with commas between
 	Err  error
 }
 
@@ -81,19 +80,13 @@ func value(s string) string {
 	return m[1]
 }
 
-// Addr returns host:port of an AMQP URL, for people; a URL that does not parse
-// is said to be [ErrURL].
-func Addr(rawURL string) (string, error) {
-	u, err := amqp.ParseURI(rawURL)
-	if err != nil {
-		return "", ErrURL
-	}
-	return net.JoinHostPort(u.Host, strconv.Itoa(u.Port)), nil
-}
-
 // rootCause strips the addresses and operation names that net and the client
 // library put around the reason: connection refused.
 func rootCause(err error) error {
+	var nodes silence
+	if errors.As(err, &nodes) {
+		return nodes
+	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {
 		err = op.Err

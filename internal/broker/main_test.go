@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -235,5 +238,30 @@ func wantIs(t *testing.T, err, kind error) {
 	t.Helper()
 	if !errors.Is(err, kind) {
 		t.Errorf("want %v, got %v", kind, err)
+	}
+}
+
+// relay is a way to the broker at addr through l, until cut is closed and l is.
+func relay(t *testing.T, l net.Listener, addr string, cut <-chan struct{}) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for {
+		near, err := l.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Error(err)
+			near.Close()
+			return
+		}
+		running.Go(func() {
+			<-cut
+			near.Close()
+			far.Close()
+		})
+		running.Go(func() { _, _ = io.Copy(far, near) })
+		running.Go(func() { _, _ = io.Copy(near, far) })
 	}
 }

@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 
 	"notifylab/internal/broker"
@@ -13,8 +15,8 @@ import (
 // A cable is a way to RabbitMQ that can be cut: whoever is on it loses the connection
 // and lives on.
 type cable struct {
-	url     string // to be used in place of the server's
-	far     string
+	url     string   // to be used in place of the server's
+	far     []string // its nodes, in order
 	ln      net.Listener
 	running sync.WaitGroup
 
@@ -22,16 +24,28 @@ type cable struct {
 	ends []net.Conn // of both sides, two for each connection
 }
 
-// layCable lays one to the server at rawURL, which must not use TLS: its certificate
-// is for another name.
+// layCable lays one to the first node that answers of those that rawURL names, none
+// of which may use TLS: its certificate is for another name. All must take the user
+// and password of the first.
 func layCable(rawURL string) (*cable, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme != "amqp" {
-		return nil, fmt.Errorf("a connection that is to be cut can't use TLS: there must be an amqp:// URL") // which may hold a password
+	nodes, err := broker.Nodes(rawURL)
+	if err != nil {
+		return nil, err
 	}
 	c := &cable{}
-	if c.far, err = broker.Addr(rawURL); err != nil {
-		return nil, err
+	for _, node := range nodes {
+		if !strings.HasPrefix(node, "amqp://") {
+			return nil, errors.New("a connection that is to be cut can't use TLS: there must be an amqp:// URL") // which may hold a password
+		}
+		addr, err := broker.Addr(node)
+		if err != nil {
+			return nil, err
+		}
+		c.far = append(c.far, addr)
+	}
+	u, err := url.Parse(nodes[0])
+	if err != nil {
+		return nil, broker.ErrURL
 	}
 	if c.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("lay a cable: %w", err)
@@ -48,8 +62,8 @@ func (c *cable) accept() {
 		if err != nil {
 			return // closed
 		}
-		far, err := net.Dial("tcp", c.far)
-		if err != nil {
+		far := c.dial()
+		if far == nil {
 			near.Close()
 			continue
 		}
@@ -64,6 +78,16 @@ func (c *cable) accept() {
 			})
 		}
 	}
+}
+
+// dial connects to the first node that answers; nil: none does.
+func (c *cable) dial() net.Conn {
+	for _, addr := range c.far {
+		if far, err := net.Dial("tcp", addr); err == nil {
+			return far
+		}
+	}
+	return nil
 }
 
 // cut ends the connections there are, without a word, and returns how many. New ones
