@@ -100,3 +100,8 @@ func startCluster(t testing.TB) []string {
 		}
 	}
 }
+
+// clusterURL is the form of a URL by which a client knows that it is a Cluster.
+func clusterURL(addrs []string) string {
+	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
+}

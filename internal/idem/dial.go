@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // Client is the one client of Redis that the whole program shares.
@@ -22,14 +21,14 @@ const Timeout = time.Second
 
 // ErrURL says that a URL does not parse. The URL is not in the error: it may
 // hold a password.
-var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0)")
+var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0; a Cluster: redis://host:6379?addr=host2:6379; Sentinels: redis://host:26379?master_name=name&addr=host2:26379)")
 
 // ErrTLS says that something answered with a certificate that is not trusted.
 var ErrTLS = errors.New("no trusted TLS connection")
 
 // An UnreachableError says that Redis did not answer, or refused.
 type UnreachableError struct {
-	Addr string // host:port
+	Addr string // host:port, of several nodes with commas between
 	Err  error
 }
 
@@ -76,36 +75,6 @@ func reason(err error) error {
 		err = inner
 	}
 }
-
-// Addr returns host:port of a Redis URL, or [ErrURL].
-func Addr(rawURL string) (string, error) {
-	o, err := redis.ParseURL(rawURL)
-	if err != nil {
-		return "", ErrURL
-	}
-	return o.Addr, nil
-}
-
-// Dial makes the client. It talks to nobody yet: see [Ping]. At most pool
-// commands run at once, each for at most [Timeout], with one retry.
-func Dial(rawURL string, pool int) (Client, error) {
-	o, err := redis.ParseURL(rawURL)
-	if err != nil {
-		return nil, ErrURL
-	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Timeout, Timeout, Timeout
-	o.PoolSize, o.PoolTimeout = pool, 2*Timeout
-	o.MaxRetries = 1
-	o.DialerRetries = 1
-	o.ContextTimeoutEnabled = true // else a deadline does not cut a command short
-	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	redis.SetLogger(silent{}) // what fails is returned, and said once
-	return redis.NewClient(o), nil
-}
-
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
 
 // Ping returns nil when Redis answers at rawURL through c, else an
 // [UnreachableError] or [ErrTLS].

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,9 +32,23 @@ func TestAddr(t *testing.T) {
 		"redis://u:S3cr3t%zz@host":         "",
 		"redis://host?password=S3cr3t":     "",
 		"redis://host?read_timeout=S3cr3t": "",
+
+		"redis://u:S3cr3t@a:1?addr=b:2&addr=[::1]:3":                  "a:1, b:2, [::1]:3",
+		"rediss://a/0?addr=a:6379":                                    "a:6379, a:6379",
+		"redis://u:S3cr3t@a:1/3?addr=b:2":                             "", // a Cluster has one database
+		"redis://u:S3cr3t@a:1?addr=b":                                 "",
+		"redis://u:S3cr3t@a:1?addr=b:2&S3cr3t=1":                      "",
+		"redis://u:S3cr3t@a:1?master_name=m&addr=b:2&password=S3cr3t": "a:1, b:2",
+		"redis://a:1/3?master_name=m":                                 "a:1",
+		"redis://u:S3cr3t@a:1?master_name=":                           "",
+		"redis://u:S3cr3t@a:1/S3cr3t?master_name=m":                   "",
+		"redis://a?master_name=m&route_randomly=true":                 "a:6379", // and it is not done
 	} {
 		got, err := Addr(url)
-		_, dialErr := Dial(url, 1)
+		client, dialErr := Dial(url, 1)
+		if dialErr == nil {
+			_ = client.Close()
+		}
 		if got != want || (err == nil) != (want != "") || (err == nil) != (dialErr == nil) {
 			t.Errorf("%s: want %q, got %q, %v, %v", url, want, got, err, dialErr)
 		}
@@ -132,4 +148,38 @@ func TestPing_RefusedAndSilentAboutPasswords(t *testing.T) {
 			t.Errorf("%s: want an error without the password, got %v", what, err)
 		}
 	}
+}
+
+// Whatever the URL asks for, a client has the same time-outs, one retry, and reads
+// nothing from a replica.
+func TestDial_the_same_for_each_kind(t *testing.T) {
+	t.Parallel()
+	const asked = "read_timeout=9s&dial_timeout=9s&write_timeout=9s&max_retries=9&pool_size=9&pool_timeout=9s"
+	check := func(what string, times []time.Duration, counts []int, retries int, cut bool) {
+		t.Helper()
+		equal := slices.Equal(times, []time.Duration{Timeout, Timeout, Timeout, 2 * Timeout}) && slices.Equal(counts, []int{3, 1})
+		if !equal || retries != 1 || !cut {
+			t.Errorf("%s: time-outs %v, pool and dials %v, %d retries, deadlines cut: %v", what, times, counts, retries, cut)
+		}
+	}
+	for _, form := range []string{"redis://h?" + asked, "redis://h?master_name=m&route_by_latency=true&" + asked} {
+		o := dialURL(t, form, 3).(*redis.Client).Options()
+		check(form, []time.Duration{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout}, []int{o.PoolSize, o.DialerRetries}, o.MaxRetries, o.ContextTimeoutEnabled)
+	}
+	form := "redis://h?addr=h2:1&read_only=true&route_by_latency=true&route_randomly=true&max_redirects=9&dialer_retries=9&" + asked
+	o := dialURL(t, form, 3).(*redis.ClusterClient).Options()
+	check(form, []time.Duration{o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout}, []int{o.PoolSize, o.DialerRetries}, o.MaxRedirects, o.ContextTimeoutEnabled)
+	if o.ReadOnly || o.RouteByLatency || o.RouteRandomly || o.MaxRetries != -1 {
+		t.Errorf("replicas are read: %v %v %v, or a node's client retries: %d", o.ReadOnly, o.RouteByLatency, o.RouteRandomly, o.MaxRetries)
+	}
+}
+
+func dialURL(t *testing.T, url string, pool int) Client {
+	t.Helper()
+	c, err := Dial(url, pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
 }

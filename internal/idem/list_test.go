@@ -156,8 +156,7 @@ func TestForget(t *testing.T) {
 func TestList_of_a_Cluster(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t)
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: 10 * time.Second})
-	t.Cleanup(func() { c.Close() })
+	c := dial(t, "redis://"+addrs[0]+"?addr="+addrs[0]) // it asks for the others
 	var want []string
 	for i := range 60 {
 		want = append(want, put(t, c, "k7f3", fmt.Sprint("n", i), notify.Push, "7", Done, time.Hour))

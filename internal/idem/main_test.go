@@ -2,6 +2,7 @@ package idem
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -86,9 +87,12 @@ type lab struct {
 	dir   string
 }
 
-func newLab(t testing.TB) *lab {
+func newLab(t testing.TB) *lab { t.Helper(); return newLabAt(t, "") }
+
+// newLabAt is newLab on the Redis at url.
+func newLabAt(t testing.TB, url string) *lab {
 	t.Helper()
-	l := &lab{t: t, redis: dial(t, ""), ns: notify.Namespace(serverstest.Namespace(t)), dir: t.TempDir()}
+	l := &lab{t: t, redis: dial(t, url), ns: notify.Namespace(serverstest.Namespace(t)), dir: t.TempDir()}
 	for _, script := range []string{completeLua, releaseLua, takeLua} {
 		// Known by their hashes, so that every call of one is one command.
 		if err := l.redis.ScriptLoad(soon(t), script).Err(); err != nil {
@@ -97,10 +101,13 @@ func newLab(t testing.TB) *lab {
 	}
 	t.Cleanup(func() {
 		ctx := context.Background()
-		keys, err := l.redis.Keys(ctx, l.ns.Key("*")).Result()
-		if err == nil && len(keys) > 0 {
-			err = l.redis.Del(ctx, keys...).Err()
-		}
+		var errs []error
+		err := each(ctx, l.redis, l.ns.Key("*"), func(keys []string) error {
+			for _, key := range keys {
+				errs = append(errs, l.redis.Del(ctx, key).Err())
+			}
+			return errors.Join(errs...)
+		})
 		if err != nil {
 			t.Errorf("clean up %s: %v", l.ns, err)
 		}

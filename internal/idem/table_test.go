@@ -13,6 +13,16 @@ import (
 // foundTTL is what it has.
 func TestClaim_Table(t *testing.T) {
 	t.Parallel()
+	claimTable(t, "")
+}
+
+// The same on a Cluster: each command and script keeps to one key.
+func TestClaim_Table_on_a_Cluster(t *testing.T) {
+	t.Parallel()
+	claimTable(t, clusterURL(startCluster(t)))
+}
+
+func claimTable(t *testing.T, url string) {
 	const foundTTL = 500 * time.Second
 	type after struct {
 		value string // "": nothing
@@ -63,7 +73,7 @@ func TestClaim_Table(t *testing.T) {
 		for _, leased := range []bool{true, false} {
 			prepare := func(t *testing.T) (l *lab, c *Claim, found, mine after) {
 				t.Parallel()
-				l = newLab(t)
+				l = newLabAt(t, url)
 				c = l.worker(l.redis).Claim(hello, notify.Push, leased)
 				found = after{r.value(c.Mine(), l), foundTTL}
 				l.put(c.Key(), found.value, found.ttl)
