@@ -2,7 +2,10 @@ package idem
 
 import (
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,9 +18,14 @@ import (
 // returns its address.
 func startRedis(t testing.TB, args ...string) string {
 	t.Helper()
+	return startRedisOf(t, append([]string{"--save", ""}, args...)...)
+}
+
+func startRedisOf(t testing.TB, args ...string) string {
+	t.Helper()
 	for range 5 { // a free port can be taken before it is used
 		port := freePort(t)
-		cmd := exec.Command("redis-server", append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", t.TempDir()}, args...)...)
+		cmd := exec.Command("redis-server", append(slices.Clip(args), "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -104,4 +112,17 @@ func startCluster(t testing.TB) []string {
 // clusterURL is the form of a URL by which a client knows that it is a Cluster.
 func clusterURL(addrs []string) string {
 	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
+}
+
+// startSentinel starts a Sentinel that watches the Redis at addr as name, and returns
+// its address.
+func startSentinel(t testing.TB, name, addr string) string {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(addr)
+	config := filepath.Join(t.TempDir(), "sentinel.conf")
+	text := "sentinel monitor " + name + " " + host + " " + port + " 1\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startRedisOf(t, config, "--sentinel")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifylab/internal/notify"
 	"notifylab/internal/servers/serverstest"
 )
 
@@ -182,4 +183,29 @@ func dialURL(t *testing.T, url string, pool int) Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// Sentinels say which server it is.
+func TestDial_Sentinel(t *testing.T) {
+	t.Parallel()
+	master := startRedis(t)
+	u := "redis://" + startSentinel(t, "records", master) + "?master_name=records"
+	l := newLabAt(t, u)
+	if err := Ping(soon(t), l.redis, u); err != nil {
+		t.Fatal(err)
+	}
+	claim := l.worker(l.redis).Claim(hello, notify.Push, true)
+	attempt(t, "try", claim.Try, Acquired)
+	if got := dial(t, "redis://"+master).Get(soon(t), claim.Key()).Val(); got != claim.Mine().String() {
+		t.Errorf("the master has %q", got)
+	}
+	settle(t, "complete", claim.Complete, true)
+	if all, err := List(soon(t), l.redis, l.ns, ""); len(all) != 1 || err != nil {
+		t.Errorf("listed %v, %v", all, err)
+	}
+	other := strings.Replace(u, "=records", "=nobody", 1)
+	var unreachable *UnreachableError
+	if err := Ping(soon(t), dialURL(t, other, 1), other); !errors.As(err, &unreachable) || !strings.Contains(err.Error(), strings.TrimPrefix(strings.Split(u, "?")[0], "redis://")) {
+		t.Errorf("of a master that no Sentinel knows: %v", err)
+	}
 }
