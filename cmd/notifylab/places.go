@@ -73,7 +73,7 @@ func (a *app) findServers(ctx context.Context) (*place, error) {
 
 // ownServers starts a private pair.
 func (a *app) ownServers(ctx context.Context) (*place, error) {
-	pair, err := a.privatePair(ctx)
+	pair, err := a.privatePair(ctx, servers.Options{Holder: holder()})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"notifylab/internal/servers"
 )
@@ -21,8 +22,8 @@ func (a *app) serversCommand() *cobra.Command {
 		GroupID: groupSetUp,
 		Short:   "Start and stop a private RabbitMQ and Redis",
 		Long: `A private pair of RabbitMQ and Redis, made of the programs that are installed on this
-machine, on 127.0.0.1 only, with data of its own that goes when it stops. It never
-touches servers that it did not start.`,
+machine, on 127.0.0.1 only, with data of its own that goes when it stops. Either can be
+a cluster. It never touches servers that it did not start.`,
 		Example: `  notifylab servers up
   notifylab servers down
   notifylab servers run -- go test ./...`,
@@ -35,10 +36,11 @@ touches servers that it did not start.`,
 
 func (a *app) upCommand() *cobra.Command {
 	var amqpPort, redisPort int
+	var clusters clusterFlags
 	cmd := &cobra.Command{
 		Use:     "up",
 		Short:   "Start a pair in the background, where every other command finds it",
-		Example: "  notifylab servers up",
+		Example: "  notifylab servers up\n  notifylab servers up --rabbit-nodes 3 --redis cluster",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, _, done := a.signals(cmd.Context())
@@ -51,9 +53,14 @@ func (a *app) upCommand() *cobra.Command {
 					return usagef("--%s %d: from 0, any that is free, to 65535", f.name, f.port)
 				}
 			}
+			o, err := clusters.options()
+			if err != nil {
+				return err
+			}
+			o.AMQPPort, o.RedisPort = amqpPort, redisPort
 			began := time.Now()
-			fmt.Fprintln(a.stderr, "starting a private RabbitMQ and Redis, about 8 s …")
-			info, already, err := servers.Up(ctx, a.state(), servers.Options{Holder: holder(), AMQPPort: amqpPort, RedisPort: redisPort})
+			fmt.Fprintln(a.stderr, starting(o))
+			info, already, err := servers.Up(ctx, a.state(), o)
 			if err != nil {
 				return because(ctx, unavailableError{portHint(err)})
 			}
@@ -68,9 +75,45 @@ func (a *app) upCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().IntVar(&amqpPort, "amqp-port", 5672, "RabbitMQ's port; 0: any that is free")
-	cmd.Flags().IntVar(&redisPort, "redis-port", 6379, "Redis's port; 0: any that is free")
+	cmd.Flags().IntVar(&amqpPort, "amqp-port", 5672, "RabbitMQ's port, of its first node; 0: any that is free")
+	cmd.Flags().IntVar(&redisPort, "redis-port", 6379, "Redis's port, of its first node; 0: any that is free")
+	clusters.register(cmd.Flags())
 	return cmd
+}
+
+// clusterFlags say how many servers a private pair is.
+type clusterFlags struct {
+	rabbitNodes int
+	redis       string
+}
+
+func (f *clusterFlags) register(flags *pflag.FlagSet) {
+	flags.IntVar(&f.rabbitNodes, "rabbit-nodes", 1, "RabbitMQ as a cluster of so many nodes")
+	flags.StringVar(&f.redis, "redis", "single", "single, or cluster: three masters with a replica each")
+}
+
+func (f clusterFlags) options() (servers.Options, error) {
+	const most = 7 // a quorum queue has no more members that help
+	if f.rabbitNodes < 1 || f.rabbitNodes > most {
+		return servers.Options{}, usagef("--rabbit-nodes %d: from 1 to %d", f.rabbitNodes, most)
+	}
+	if f.redis != "single" && f.redis != "cluster" {
+		return servers.Options{}, usagef("--redis %q: single or cluster", f.redis)
+	}
+	return servers.Options{Holder: holder(), RabbitNodes: f.rabbitNodes, RedisCluster: f.redis == "cluster"}, nil
+}
+
+// starting says what is being started, and how long that takes on a machine that has
+// nothing else to do.
+func starting(o servers.Options) string {
+	rabbit, redis, about := "RabbitMQ", "Redis", "about 8 s"
+	if o.RabbitNodes > 1 {
+		rabbit, about = fmt.Sprintf("RabbitMQ of %d nodes", o.RabbitNodes), "about 15 s"
+	}
+	if o.RedisCluster {
+		redis = "Redis Cluster"
+	}
+	return fmt.Sprintf("starting a private %s and %s, %s …", rabbit, redis, about)
 }
 
 func portHint(err error) error {
@@ -102,7 +145,8 @@ func (a *app) downCommand() *cobra.Command {
 }
 
 func (a *app) lendCommand() *cobra.Command {
-	return &cobra.Command{
+	var clusters clusterFlags
+	cmd := &cobra.Command{
 		Use:   "run -- COMMAND [ARGUMENTS]",
 		Short: "Run a command with a private pair of its own, by AMQP_URL and REDIS_URL",
 		Long: `Starts a private pair on free ports, runs the command with AMQP_URL and REDIS_URL set
@@ -115,17 +159,25 @@ the signal's number if one ended it).`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lend(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := clusters.options()
+			if err != nil {
+				return err
+			}
+			return a.lend(cmd.Context(), o, args)
+		},
 	}
+	clusters.register(cmd.Flags())
+	return cmd
 }
 
 // lend runs a command on a private pair.
-func (a *app) lend(ctx context.Context, args []string) error {
+func (a *app) lend(ctx context.Context, o servers.Options, args []string) error {
 	if _, err := exec.LookPath(args[0]); err != nil {
 		return usagef("run %s: %w", args[0], err)
 	}
 	ctx, cancel, done := a.signals(ctx)
-	pair, err := a.privatePair(ctx)
+	pair, err := a.privatePair(ctx, o)
 	done()
 	cancel(nil)
 	if err != nil {
@@ -176,13 +228,13 @@ func (a *app) runWith(pair *servers.Pair, args []string) (int, error) {
 
 // privatePair starts a pair that ends with this process at the latest, and says
 // so.
-func (a *app) privatePair(ctx context.Context) (*servers.Pair, error) {
+func (a *app) privatePair(ctx context.Context, o servers.Options) (*servers.Pair, error) {
 	began := time.Now()
 	if _, err := servers.Find(); err != nil {
 		return nil, err
 	}
-	fmt.Fprint(a.stderr, "starting a private RabbitMQ and Redis, about 8 s … ")
-	pair, err := servers.Start(ctx, servers.Options{Holder: holder()})
+	fmt.Fprint(a.stderr, starting(o), " ")
+	pair, err := servers.Start(ctx, o)
 	if err != nil {
 		fmt.Fprintln(a.stderr)
 		return nil, because(ctx, unavailableError{err})

@@ -19,7 +19,10 @@ func TestServers_examples_are_those_that_are_run_here(t *testing.T) {
 		}
 	}
 	slices.Sort(lines)
-	want := []string{"notifylab servers down", "notifylab servers run -- go test ./...", "notifylab servers up"}
+	want := []string{
+		"notifylab servers down", "notifylab servers run -- go test ./...", "notifylab servers up",
+		"notifylab servers up --rabbit-nodes 3 --redis cluster",
+	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
 	}

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -37,62 +41,101 @@ func (h *held) open(ctx context.Context, o opening) error {
 	return fmt.Errorf("%d times, each with other ports: %w", tries, err)
 }
 
-func (h *held) openOnce(ctx context.Context, o opening) error {
-	ports, err := h.choose()
-	if err != nil {
+func (h *held) openOnce(ctx context.Context, o opening) (err error) {
+	if h.info.Members, h.info.EPMDPort, err = h.members(o); err != nil {
 		return err
 	}
-	for _, wanted := range []struct {
-		port int
-		at   *int
-	}{{o.AMQPPort, &ports.AMQP}, {o.RedisPort, &ports.Redis}} {
-		if wanted.port == 0 {
-			continue
-		}
-		if err := checkFree(wanted.port); err != nil {
-			return err
-		}
-		*wanted.at = wanted.port
-	}
-	h.info.Ports = ports
-	h.info.Node = "nl" + strings.ToLower(rand.Text()[:8]) + "@localhost"
-	h.info.AMQPURL = "amqp://guest:guest@" + loopback(ports.AMQP) + "/"
-	h.info.RedisURL = "redis://" + loopback(ports.Redis) + "/0"
+	h.info.AMQPURL, h.info.RedisURL = h.info.urls()
 	if err := h.info.lay(); err != nil {
 		return fmt.Errorf("prepare %s: %w", h.info.Dir, err)
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, startLimit*time.Duration(o.RabbitNodes))
 	defer cancel()
 	if h.epmd, err = startEPMD(ctx, h.info); err != nil {
 		return err
 	}
+	h.info.EPMD = h.epmd.main
 	g, ctx := errgroup.WithContext(ctx)
 	booting, booted := context.WithCancel(ctx)
-	g.Go(func() (err error) {
-		h.redis, err = startRedis(ctx, h.info)
-		return err
-	})
-	g.Go(func() (err error) {
+	g.Go(func() error { return h.bootRedis(ctx) })
+	g.Go(func() error {
 		defer booted()
-		h.rabbitmq, err = startRabbitMQ(ctx, h.info)
-		return err
+		return h.bootRabbitMQ(ctx)
 	})
 	g.Go(func() error {
 		select {
 		case <-h.epmd.exited:
 			// Somebody else had its port and answered there, and RabbitMQ
 			// registers with, or waits for, a stranger.
-			return fmt.Errorf("start epmd on %s: %w", loopback(ports.EPMD), ErrPortTaken)
+			return fmt.Errorf("start epmd on %s: %w", loopback(h.info.EPMDPort), ErrPortTaken)
 		case <-booting.Done():
 			return nil
 		}
 	})
-	if err := g.Wait(); err != nil {
-		return err
+	return g.Wait()
+}
+
+// members lists the servers that are to be, each with ports of its own.
+func (h *held) members(o opening) (all []Member, epmd int, err error) {
+	id := "nl" + strings.ToLower(rand.Text()[:8])
+	for n := 1; n <= o.RabbitNodes; n++ {
+		node := id
+		if n > 1 {
+			node += "n" + strconv.Itoa(n)
+		}
+		all = append(all, Member{Server: RabbitMQ.Nth(n), Node: node + "@localhost"})
 	}
-	h.info.EPMD, h.info.RabbitMQ, h.info.Redis = h.epmd.main, h.rabbitmq.main, h.redis.main
-	return nil
+	redis := 1
+	if o.RedisCluster {
+		redis = clusterNodes
+	}
+	for n := 1; n <= redis; n++ {
+		all = append(all, Member{Server: Redis.Nth(n)})
+	}
+	ports, err := h.choose(1 + 2*len(all))
+	if err != nil {
+		return nil, 0, err
+	}
+	wanted := map[Server]int{RabbitMQ: o.AMQPPort, Redis: o.RedisPort}
+	for i := range all {
+		m := &all[i]
+		m.Port, m.PeerPort = ports[1+2*i], ports[2+2*i]
+		if port := wanted[m.Server]; port != 0 {
+			if err := checkFree(port); err != nil {
+				return nil, 0, err
+			}
+			m.Port = port
+		}
+	}
+	return all, ports[0], nil
+}
+
+// now is what is known at this moment.
+func (h *held) now() Info {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.info
+	i.Members = slices.Clone(i.Members)
+	return i
+}
+
+// start starts a server. The child is to be killed also when there is an error.
+func (h *held) start(ctx context.Context, s Server) error {
+	info := h.now()
+	m := info.Member(s)
+	start := startRedis
+	if m.isRabbitMQ() {
+		start = startRabbitMQ
+	}
+	c, err := start(ctx, info, m)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.servers[s] = c
+	if err == nil {
+		h.info.Members[h.info.at(s)].Process = c.main
+	}
+	return err
 }
 
 // lay makes the directories and files that the servers expect, and none from a
@@ -101,49 +144,47 @@ func (i Info) lay() error {
 	if err := os.RemoveAll(i.run()); err != nil {
 		return err
 	}
-	for _, dir := range []string{i.home(), i.redisDir(), i.logDir()} {
+	dirs := []string{i.home(), i.logDir()}
+	for _, m := range i.of(false) {
+		dirs = append(dirs, i.dir(m))
+	}
+	for _, dir := range dirs {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
+	}
+	// Nodes that start at the same time would each make one.
+	if err := os.WriteFile(filepath.Join(i.home(), ".erlang.cookie"), []byte(rand.Text()), 0o400); err != nil {
+		return err
 	}
 	return os.WriteFile(i.pluginsFile(), []byte("[].\n"), 0o600)
 }
 
 // restart starts a server that was stopped, killed or has died, where it was.
-func (h *held) restart(ctx context.Context, s Server) (err error) {
-	server, err := h.child(s)
-	if err != nil {
-		return err
-	}
-	if (*server).running() {
+func (h *held) restart(ctx context.Context, s Server) error {
+	server := h.servers[s]
+	if server.running() {
 		return fmt.Errorf("start %s: it runs", s)
 	}
 	// One that died by itself has left its group.
-	if err := (*server).kill(ctx); err != nil {
+	if err := server.kill(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	switch s {
-	case RabbitMQ:
-		if h.rabbitmq, err = startRabbitMQ(ctx, h.info); err == nil {
-			h.info.RabbitMQ = h.rabbitmq.main
-		}
-	case Redis:
-		if h.redis, err = startRedis(ctx, h.info); err == nil {
-			h.info.Redis = h.redis.main
-		}
-	}
-	if err != nil {
-		return errors.Join(err, (*server).kill(context.WithoutCancel(ctx)))
+	if err := h.start(ctx, s); err != nil {
+		return errors.Join(err, h.servers[s].kill(context.WithoutCancel(ctx)))
 	}
 	return nil
 }
 
 // killAll ends all servers, and keeps what they wrote.
 func (h *held) killAll(ctx context.Context) error {
-	// RabbitMQ before the epmd that it would miss.
-	return errors.Join(h.rabbitmq.kill(ctx), h.redis.kill(ctx), h.epmd.kill(ctx))
+	var errs []error
+	for _, m := range h.info.Members { // RabbitMQ before the epmd that it would miss
+		errs = append(errs, h.servers[m.Server].kill(ctx))
+	}
+	return errors.Join(append(errs, h.epmd.kill(ctx))...)
 }
 
 // close ends all servers and removes all that they wrote.

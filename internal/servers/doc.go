@@ -26,6 +26,12 @@
 //     Only if the holder then is killed as well does the server stay; Close and
 //     Down end it by the recorded process.
 //
+// RabbitMQ can be several nodes, and Redis a Cluster. Then there are more of the same:
+// a child of the holder's and a guard for each, ports of its own, one directory, one
+// epmd. RabbitMQ's nodes have one home and so one cookie; the second and later ones
+// join the first when they boot. Redis's are joined by the holder, with the bus's
+// ports given, too: those that Redis would take can be out of range.
+//
 // A guard kills a group that it is in itself, so the group's number can't have
 // come to mean other processes.
 //
@@ -52,7 +58,8 @@
 //	         servers answer, or with the reason why they don't
 //	stop     an orderly end of one server; its data stays
 //	kill     SIGKILL to one server's group; its data stays
-//	start    the same server again, on its ports, with its data
+//	start    the same server again, on its ports, with its data; a node of RabbitMQ
+//	         needs another one that runs
 //	suspend  SIGSTOP; answered when the process has stopped
 //	resume   SIGCONT
 //	detach   from now on the end of the lifeline means nothing; only SIGTERM

@@ -8,12 +8,12 @@ import (
 
 // HoldChoosing is Hold with ports of the test's choosing, and without the
 // signals, so that it can run inside the test.
-func HoldChoosing(ctx context.Context, in io.Reader, out io.Writer, choose func() (Ports, error)) error {
+func HoldChoosing(ctx context.Context, in io.Reader, out io.Writer, choose func(n int) ([]int, error)) error {
 	return hold(ctx, in, out, choose)
 }
 
 // FreePorts is the choice that Hold makes.
-func FreePorts() (Ports, error) { return freePorts() }
+func FreePorts(n int) ([]int, error) { return freePorts(n) }
 
 // FindIn is Find in the given directories only.
 func FindIn(dirs ...string) (Binaries, error) {
@@ -26,7 +26,7 @@ func FindIn(dirs ...string) (Binaries, error) {
 
 // OpenLine is the request that opens a pair.
 func OpenLine(dir string, b Binaries) []byte {
-	line, err := json.Marshal(request{Number: 1, Do: doOpen, Open: &opening{Dir: dir, Binaries: b}})
+	line, err := json.Marshal(request{Number: 1, Do: doOpen, Open: &opening{Dir: dir, Binaries: b, RabbitNodes: 1}})
 	if err != nil {
 		panic(err)
 	}

@@ -45,21 +45,24 @@ func Hold(ctx context.Context, in io.Reader, out io.Writer) error {
 	return errors.Join(err, reap(waiting))
 }
 
-// held is the holder's state. One goroutine, the one in hold, touches it.
+// held is the holder's state. One goroutine, the one in hold, touches it, and while
+// that opens a pair those that start its servers, in turn.
 type held struct {
-	choose func() (Ports, error)
+	choose func(n int) ([]int, error)
+	mu     sync.Mutex
 	info   Info
 
-	epmd, rabbitmq, redis *child
+	epmd    *child
+	servers map[Server]*child
 }
 
-func hold(ctx context.Context, in io.Reader, out io.Writer, choose func() (Ports, error)) (err error) {
+func hold(ctx context.Context, in io.Reader, out io.Writer, choose func(n int) ([]int, error)) (err error) {
 	life, die := context.WithCancelCause(ctx)
 	defer die(nil)
 	requests := make(chan request)
 	go listen(life, die, in, requests)
 
-	h := &held{choose: choose}
+	h := &held{choose: choose, servers: map[Server]*child{}}
 	defer func() { err = errors.Join(err, h.close()) }()
 	answers := json.NewEncoder(out)
 	for {
@@ -119,33 +122,23 @@ func (h *held) do(ctx context.Context, r request) error {
 	if r.Do == doDetach {
 		return nil
 	}
-	server, err := h.child(r.Server)
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.Do, err)
+	if h.info.at(r.Server) < 0 {
+		return fmt.Errorf("%s: unknown server %q", r.Do, r.Server)
 	}
+	server := h.servers[r.Server]
 	switch r.Do {
 	case doStop:
 		asking, cancel := context.WithTimeout(ctx, stopLimit)
 		defer cancel()
-		return (*server).terminate(asking)
+		return server.terminate(asking)
 	case doKill:
-		return (*server).kill(ctx)
+		return server.kill(ctx)
 	case doStart:
 		return h.restart(ctx, r.Server)
 	case doSuspend:
-		return (*server).suspend(ctx)
+		return server.suspend(ctx)
 	case doResume:
-		return (*server).resume()
+		return server.resume()
 	}
 	return fmt.Errorf("unknown request %q", r.Do)
-}
-
-func (h *held) child(s Server) (**child, error) {
-	switch s {
-	case RabbitMQ:
-		return &h.rabbitmq, nil
-	case Redis:
-		return &h.redis, nil
-	}
-	return nil, fmt.Errorf("unknown server %q", s)
 }

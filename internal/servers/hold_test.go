@@ -18,7 +18,7 @@ import (
 
 // open runs a holder inside the test until its end, and returns its answer to the
 // request for a pair.
-func open(t *testing.T, dir string, b servers.Binaries, choose func() (servers.Ports, error)) servers.Answer {
+func open(t *testing.T, dir string, b servers.Binaries, choose func(n int) ([]int, error)) servers.Answer {
 	t.Helper()
 	in, lifeline := io.Pipe()
 	answers, out := io.Pipe()
@@ -55,17 +55,13 @@ func TestHold_ReplacesPortsThatWereTakenMeanwhile(t *testing.T) {
 	taken := ln.Addr().(*net.TCPAddr).Port
 
 	// Each choice but the last is spoilt in another place.
-	spoil := []func(*servers.Ports){
-		func(p *servers.Ports) { p.Redis = taken },
-		func(p *servers.Ports) { p.EPMD = taken },
-		func(p *servers.Ports) { p.Distribution = taken },
-		func(p *servers.Ports) { p.AMQP = taken },
-	}
+	const epmd, amqp, distribution, redis = 0, 1, 2, 3
+	spoil := []int{redis, epmd, distribution, amqp}
 	choices := 0
-	choose := func() (servers.Ports, error) {
-		ports, err := servers.FreePorts()
+	choose := func(n int) ([]int, error) {
+		ports, err := servers.FreePorts(n)
 		if choices < len(spoil) {
-			spoil[choices](&ports)
+			ports[spoil[choices]] = taken
 		}
 		choices++
 		return ports, err
@@ -138,7 +134,7 @@ func TestHold_EndsWhatTheServersLeaveBehind(t *testing.T) {
 	if out, err := pair.Rabbitmqctl(within(t), "eval", expression); err != nil {
 		t.Fatal(out, err)
 	}
-	eventually(t, "another epmd listens", func() bool { return !info.EPMD.Alive() && listening(info.Ports.EPMD) })
+	eventually(t, "another epmd listens", func() bool { return !info.EPMD.Alive() && listening(info.EPMDPort) })
 	eventually(t, "what has ended is waited for", func() bool { return len(zombies(t, info.Holder.PID)) == 0 })
 	if err := pair.Close(within(t)); err != nil {
 		t.Error(err)

@@ -84,7 +84,11 @@ func requireGone(t *testing.T, i servers.Info) {
 			t.Errorf("process %d is alive", p.PID)
 		}
 	}
-	for _, port := range []int{i.Ports.AMQP, i.Ports.Redis, i.Ports.EPMD, i.Ports.Distribution} {
+	ports := []int{i.EPMDPort}
+	for _, m := range i.Members {
+		ports = append(ports, m.Port, m.PeerPort)
+	}
+	for _, port := range ports {
 		if listening(port) {
 			t.Errorf("something listens on port %d", port)
 		}

@@ -11,8 +11,15 @@ import (
 type Options struct {
 	// Holder is the command that runs [Hold] on its standard input and output.
 	Holder []string
-	// AMQPPort and RedisPort are the ports to listen on, 0 for any free one.
+	// AMQPPort and RedisPort are the ports to listen on, of the first node where
+	// there are several, 0 for any free one.
 	AMQPPort, RedisPort int
+	// RabbitNodes is how many nodes of RabbitMQ there are to be, in one cluster; 0
+	// is 1, too.
+	RabbitNodes int
+	// RedisCluster makes Redis a Cluster of six nodes: three masters, 1 to 3, and
+	// a replica of each, 4 to 6.
+	RedisCluster bool
 }
 
 // Pair is a RabbitMQ and a Redis of the caller's own. They live until Close, or
@@ -51,6 +58,7 @@ func open(ctx context.Context, o Options) (*holderProcess, Info, error) {
 	}
 	info, err := holder.ask(ctx, request{Do: doOpen, Open: &opening{
 		Dir: holder.dir, Binaries: binaries, AMQPPort: o.AMQPPort, RedisPort: o.RedisPort,
+		RabbitNodes: max(1, o.RabbitNodes), RedisCluster: o.RedisCluster,
 	}})
 	if err != nil {
 		return nil, Info{}, errors.Join(fmt.Errorf("start a private pair: %w", err), holder.abandon(info))
@@ -85,7 +93,8 @@ func (p *Pair) Kill(ctx context.Context, s Server) error { return p.ask(ctx, doK
 
 // Start starts a server that was stopped or killed, or has died, on its port and
 // with its data, and returns when it answers. One that runs is an error. After an
-// error the server isn't there.
+// error the server isn't there. Of several RabbitMQ nodes one must run: they wait
+// for each other.
 func (p *Pair) Start(ctx context.Context, s Server) error { return p.ask(ctx, doStart, s) }
 
 // Suspend halts a server's process and returns when it stands still. The kernel

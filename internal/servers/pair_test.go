@@ -95,7 +95,7 @@ func TestPair(t *testing.T) {
 		if err := pair.Resume(within(t), servers.Redis); err != nil {
 			t.Error(err)
 		}
-		if listening(pair.Info().Ports.AMQP) {
+		if listening(pair.Info().Member(servers.RabbitMQ).Port) {
 			t.Error("the request that was left wasn't carried out")
 		}
 	})
@@ -121,18 +121,17 @@ func again(t *testing.T, pair *servers.Pair, end func(context.Context, servers.S
 		if err := end(within(t), s); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if listening(before.Ports.AMQP) || listening(before.Ports.Redis) || before.RabbitMQ.Alive() || before.Redis.Alive() {
-		t.Fatal("a server that was ended is there")
+		if m := before.Member(s); listening(m.Port) || m.Process.Alive() {
+			t.Fatalf("%s was ended and is there", s)
+		}
 	}
 	for _, s := range []servers.Server{servers.RabbitMQ, servers.Redis} {
 		if err := pair.Start(within(t), s); err != nil {
 			t.Fatal(err)
 		}
-	}
-	after := pair.Info()
-	if after.RabbitMQ == before.RabbitMQ || after.Redis == before.Redis {
-		t.Errorf("want new processes, got %+v after %+v", after, before)
+		if after := pair.Info().Member(s).Process; after == before.Member(s).Process || !after.Alive() {
+			t.Errorf("want a new process of %s, got %+v after %+v", s, after, before.Member(s))
+		}
 	}
 }
 

@@ -12,31 +12,23 @@ import (
 // listens on.
 var ErrPortTaken = errors.New("port already taken")
 
-// Ports are the pair's ports, all on 127.0.0.1.
-type Ports struct {
-	AMQP         int `json:"amqp"`
-	Redis        int `json:"redis"`
-	EPMD         int `json:"epmd"`
-	Distribution int `json:"distribution"` // between Erlang nodes: rabbitmqctl
-}
-
 // Where ports are chosen: above what services are usually given, below what
 // Linux (32768) and macOS (49152) hand to outgoing connections.
 const lowestPort, highestPort = 20000, 32000
 
-// freePorts chooses four different ports that nobody listened on just now.
-func freePorts() (Ports, error) {
-	var chosen [4]int
+// freePorts chooses n different ports of 127.0.0.1 that nobody listened on just now.
+func freePorts(n int) ([]int, error) {
+	chosen := make([]int, n)
 	for i := range chosen {
 		port, ln, err := listenAnywhere()
 		if err != nil {
-			return Ports{}, err
+			return nil, err
 		}
 		// All are kept open until the last is chosen, so that they differ.
 		defer ln.Close()
 		chosen[i] = port
 	}
-	return Ports{AMQP: chosen[0], Redis: chosen[1], EPMD: chosen[2], Distribution: chosen[3]}, nil
+	return chosen, nil
 }
 
 func listenAnywhere() (int, net.Listener, error) {

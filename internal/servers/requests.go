@@ -26,6 +26,9 @@ type opening struct {
 	Binaries  Binaries `json:"binaries"`
 	AMQPPort  int      `json:"amqp_port"`
 	RedisPort int      `json:"redis_port"`
+
+	RabbitNodes  int  `json:"rabbit_nodes"`
+	RedisCluster bool `json:"redis_cluster"`
 }
 
 // answer is one line from the holder to the owner: the pair after the request.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"syscall"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestUp(t *testing.T) {
 	if err != nil || already {
 		t.Fatalf("up: already %v, %v", already, err)
 	}
-	if again, already, err := servers.Up(within(t), state, options); err != nil || !already || again != first {
+	if again, already, err := servers.Up(within(t), state, options); err != nil || !already || !reflect.DeepEqual(again, first) {
 		t.Errorf("up twice: want the same again, got %+v, %v, %v", again, already, err)
 	}
 
@@ -45,7 +46,7 @@ func TestUp(t *testing.T) {
 	requireGone(t, first)
 	store(t, second, "up")
 	requireStored(t, second, "up")
-	if known, err := servers.Running(state); err != nil || known != second {
+	if known, err := servers.Running(state); err != nil || !reflect.DeepEqual(known, second) {
 		t.Errorf("running: want %+v, got %+v, %v", second, known, err)
 	}
 
@@ -77,7 +78,7 @@ func TestDown_DoesNotHarmWhoHasThePIDNow(t *testing.T) {
 	// The record's process had the same pid, and was born at another time.
 	other := servers.Process{PID: alive.PID, Born: alive.Born + "0"}
 	keep := t.TempDir()
-	record := servers.Info{Dir: keep, Holder: other, RabbitMQ: other, Redis: other, EPMD: other}
+	record := servers.Info{Dir: keep, Holder: other, Members: []servers.Member{{Process: other}, {Process: other}}, EPMD: other}
 	state := t.TempDir()
 	if err := servers.WriteRecord(within(t), state, record); err != nil {
 		t.Fatal(err)

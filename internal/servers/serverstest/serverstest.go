@@ -74,9 +74,15 @@ func URLs(t testing.TB) (amqpURL, redisURL string) {
 // test ends.
 func Own(t testing.TB) *servers.Pair {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	return own(t, servers.Options{}, startLimit)
+}
+
+func own(t testing.TB, o servers.Options, limit time.Duration) *servers.Pair {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	pair, err := servers.Start(ctx, servers.Options{Holder: Holder()})
+	o.Holder = Holder()
+	pair, err := servers.Start(ctx, o)
 	if err != nil {
 		t.Fatalf("start the test's own servers: %v", err)
 	}
@@ -86,6 +92,26 @@ func Own(t testing.TB) *servers.Pair {
 		}
 	})
 	return pair
+}
+
+// ClustersVariable, set, has the tests run that start clusters: nine servers, which
+// on a busy machine take a minute and all of its memory.
+const ClustersVariable = "NOTIFYLAB_CLUSTER"
+
+// NeedsClusters skips a test that starts clusters, unless those were asked for.
+func NeedsClusters(t testing.TB) {
+	t.Helper()
+	if os.Getenv(ClustersVariable) == "" {
+		t.Skip("it starts a RabbitMQ of three nodes or a Redis Cluster: set " + ClustersVariable + "=1")
+	}
+}
+
+// Clusters is a pair as o has it, for this test alone, to be harmed at will, if
+// clusters were asked for, see [NeedsClusters]. It is closed when the test ends.
+func Clusters(t testing.TB, o servers.Options) *servers.Pair {
+	t.Helper()
+	NeedsClusters(t)
+	return own(t, o, 2*startLimit)
 }
 
 // Namespace is a short name that no other test has: a letter, then letters and
