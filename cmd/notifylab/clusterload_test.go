@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"notifylab/internal/event"
+	"notifylab/internal/idem"
+	"notifylab/internal/notify"
+	"notifylab/internal/provider"
+	"notifylab/internal/servers"
+	"notifylab/internal/servers/serverstest"
+)
+
+// A load is a producer, two workers with a lease under a supervisor, and a provider
+// that keeps the ledger.
+type load struct {
+	corner
+	provider  *provider.Server
+	url       string
+	crew      *running
+	producers []*running // the last is at it
+}
+
+func newLoad(c corner) *load {
+	c.t.Helper()
+	l := &load{corner: c, provider: provider.New(provider.Options{})}
+	listening, err := l.provider.Listen("")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = listening.Close(context.Background()) })
+	l.url = listening.URL()
+	l.supervise()
+	l.produce()
+	l.awaitAccepted(1000)
+	return l
+}
+
+func (l *load) supervise() {
+	l.t.Helper()
+	l.crew = l.start("supervise", "push=2", "-o", "json", "--", "--provider-url", l.url, "--idempotency", "on", "--claim-lease", "on",
+		"--prefetch", "32", "--concurrency", "16", "--events", "summary", "--journal", "off")
+	l.crew.awaitLines(2, `"ready"`)
+}
+
+// produce goes on with the production: one that loses its connection ends.
+func (l *load) produce() {
+	l.t.Helper()
+	id := fmt.Sprintf("%s-%d", l.ns, len(l.producers))
+	l.producers = append(l.producers, l.start("produce", "--channel", "push", "--id", id, "--count", "1000000", "--rate", "300/s", "-o", "json"))
+}
+
+// awaitAccepted waits until so many more were accepted, while something is produced.
+func (l *load) awaitAccepted(more int) {
+	l.t.Helper()
+	want := l.provider.Count(event.Accepted) + more
+	for ctx := patience(l.t); ; {
+		last := l.producers[len(l.producers)-1]
+		waiting, enough := context.WithCancel(ctx)
+		go func() {
+			defer enough()
+			for !stuck(last) {
+				select {
+				case <-last.next():
+				case <-last.ended:
+					return
+				case <-waiting.Done():
+					return
+				}
+			}
+		}()
+		err := l.provider.Await(waiting, func(ledger *provider.Ledger) bool { return ledger.Count(event.Accepted) >= want })
+		enough()
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil:
+			l.t.Fatalf("%d accepted, want %d\n%s\n%s", l.provider.Count(event.Accepted), want, strings.Join(lastOf(last.lines(), 5), "\n"), strings.Join(lastOf(l.crew.lines(), 20), "\n"))
+		}
+		if !last.over() {
+			last.signal(syscall.SIGTERM)
+		}
+		last.wait()
+		l.produce()
+	}
+}
+
+// stuck says that a producer is only refused. A channel of RabbitMQ 3.10 that first
+// publishes to a quorum queue while nobody has taken over from its dead leader goes
+// on to ask that one, and refuses, until it comes back; a new channel asks another.
+func stuck(producer *running) bool {
+	lines := lastOf(producer.lines(), 50)
+	return len(lines) == 50 && len(having(lines, "refused by the broker")) == 50
+}
+
+func lastOf(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
+
+// An aftermath is what a load came to.
+type aftermath struct {
+	confirmed   int
+	unconfirmed int
+	lost        []string // confirmed, never accepted
+	twice       []string // accepted again
+	pause       time.Duration
+}
+
+func (e aftermath) String() string {
+	return fmt.Sprintf("%d confirmed, %d unconfirmed, %d lost, %d twice %q, longest pause %v",
+		e.confirmed, e.unconfirmed, len(e.lost), len(e.twice), e.twice, e.pause.Round(time.Millisecond))
+}
+
+// end ends the production, waits until all that was confirmed is accepted and no
+// message is left, and stops the workers.
+func (l *load) end() aftermath {
+	l.t.Helper()
+	last := l.producers[len(l.producers)-1]
+	last.signal(syscall.SIGTERM)
+	last.wait()
+	var e aftermath
+	var confirmed []string
+	for _, r := range l.producers {
+		for _, line := range r.lines() {
+			switch fact, _ := event.Decode([]byte(line)); fact.Kind { // the last line is no event
+			case event.Queued:
+				confirmed = append(confirmed, fact.ID)
+			case event.Unconfirmed:
+				e.unconfirmed++
+			}
+		}
+	}
+	e.confirmed = len(confirmed)
+	missing := func(ledger *provider.Ledger) (ids []string) {
+		for _, id := range confirmed {
+			if ledger.Accepted(id, notify.Push) == 0 {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	_ = l.provider.Await(patience(l.t), func(ledger *provider.Ledger) bool { return len(missing(ledger)) == 0 })
+	e.lost = missing(l.provider.Ledger)
+	work := l.names().Work(notify.Push)
+	for ctx := patience(l.t); l.ready(work) != 0 && ctx.Err() == nil; {
+		<-time.After(20 * time.Millisecond) // the broker tells of no such event
+	}
+	l.crew.stop()
+	if n := l.ready(work); n != 0 {
+		l.t.Errorf("%d messages are left", n)
+	}
+	var before time.Time
+	for _, call := range l.provider.Calls() {
+		if call.Kind == event.AcceptedAgain {
+			e.twice = append(e.twice, call.ID)
+		}
+		if !before.IsZero() {
+			e.pause = max(e.pause, call.Time.Sub(before))
+		}
+		before = call.Time
+	}
+	return e
+}
+
+// leader returns the node that leads the queue of push.
+func leader(t *testing.T, pair *servers.Pair, queue string) servers.Server {
+	t.Helper()
+	text, err := pair.Rabbitmqctl(patience(t), "list_queues", "name", "leader")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) != 2 || f[0] != queue {
+			continue
+		}
+		for _, m := range pair.Info().Members {
+			if m.Node == f[1] {
+				return m.Server
+			}
+		}
+	}
+	t.Fatalf("nobody leads %s:\n%s", queue, text)
+	return ""
+}
+
+// Under load the node that leads the queue is killed. What was confirmed is on two
+// others, and a lease outlives the session: nothing is lost, nothing sent twice.
+func TestClusters_RabbitMQ_leader_is_killed(t *testing.T) {
+	pair := serverstest.Clusters(t, servers.Options{RabbitNodes: 3})
+	for _, clients := range []string{"with its clients", "and its clients are on another"} {
+		t.Run(clients, func(t *testing.T) {
+			c := cornerAt(t, pair.AMQPURL, pair.RedisURL)
+			c.run("produce", "--channel", "push").wantStatus(0) // it makes the queue, at the first node
+			led := leader(t, pair, c.names().Work(notify.Push))
+			urls := strings.Split(pair.AMQPURL, ",")
+			if at := slices.IndexFunc(pair.Info().Members, func(m servers.Member) bool { return m.Server == led }); (at == 0) != (clients == "with its clients") {
+				slices.Reverse(urls)
+			}
+			c.amqp = strings.Join(urls, ",")
+			l := newLoad(c)
+			do(t, "kill", pair.Kill(t.Context(), led))
+			defer startAgain(t, pair, led)
+			l.awaitAccepted(1000)
+			e := l.end()
+			t.Logf("%s, %s killed: %v, %d producers", clients, led, e, len(l.producers))
+			if len(e.lost)+len(e.twice) > 0 {
+				t.Errorf("lost %q, twice %q", e.lost, e.twice)
+			}
+		})
+	}
+}
+
+// masterOf returns the node that has the key, and is not a replica.
+func masterOf(t *testing.T, pair *servers.Pair, client idem.Client, key string) servers.Server {
+	t.Helper()
+	slot, err := client.ClusterKeySlot(patience(t), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges, err := client.ClusterSlots(patience(t)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ranges {
+		if int64(r.Start) <= slot && slot <= int64(r.End) {
+			for _, m := range pair.Info().Members {
+				if strings.HasSuffix(r.Nodes[0].Addr, fmt.Sprint(":", m.Port)) {
+					return m.Server
+				}
+			}
+		}
+	}
+	t.Fatalf("nobody has slot %d of %s", slot, key)
+	return ""
+}
+
+// Under load a master is killed. Its replica takes over: workers that live wait, and
+// go on. Those that die with it can meet records that were not passed on, and then
+// send again, as when they die between the acceptance and done; nothing else is sent
+// twice, and nothing is lost.
+func TestClusters_Redis_master_is_killed(t *testing.T) {
+	pair := serverstest.Clusters(t, servers.Options{RedisCluster: true})
+	client, err := idem.Dial(pair.RedisURL, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	t.Run("and the workers live", func(t *testing.T) {
+		l := newLoad(cornerAt(t, pair.AMQPURL, pair.RedisURL))
+		do(t, "kill", pair.Kill(t.Context(), servers.Redis))
+		l.awaitAccepted(1000)
+		e := l.end()
+		t.Logf("%s killed: %v", servers.Redis, e)
+		if len(e.lost)+len(e.twice) > 0 {
+			t.Errorf("lost %q, twice %q", e.lost, e.twice)
+		}
+		startAgain(t, pair, servers.Redis)
+	})
+	t.Run("and the workers with it", func(t *testing.T) {
+		l := newLoad(cornerAt(t, pair.AMQPURL, pair.RedisURL))
+		killed := masterOf(t, pair, client, l.ns)
+		died := make(chan error, 1)
+		go func() { died <- pair.Kill(t.Context(), killed) }()
+		for _, e := range l.crew.events() {
+			if e.Kind == event.Ready {
+				_ = syscall.Kill(e.PID, syscall.SIGKILL)
+			}
+		}
+		l.crew.signal(syscall.SIGKILL)
+		do(t, "kill", <-died)
+		l.crew.wait()
+		l.awaitNobody()
+		accepted := l.provider.Calls()
+		kept := l.records(client)
+		l.supervise()
+		l.awaitAccepted(1000)
+		e := l.end()
+		var forgotten, window []string // of those sent twice
+		for _, id := range e.twice {
+			switch state, there := kept[id]; {
+			case !there:
+				forgotten = append(forgotten, id)
+			case state == idem.Pending:
+				window = append(window, id)
+			default:
+				t.Errorf("%s was sent again, and its record was %s", id, state)
+			}
+		}
+		missing := 0
+		for _, call := range accepted {
+			if _, there := kept[call.ID]; !there {
+				missing++
+			}
+		}
+		t.Logf("%s and the workers killed: %v; of %d accepted %d records were not passed on, of which sent again %q; died before done %q",
+			killed, e, len(accepted), missing, forgotten, window)
+		if len(e.lost) > 0 {
+			t.Errorf("lost %q", e.lost)
+		}
+		if most := 2 * 16; len(window) > most {
+			t.Errorf("%d were in a handler's hand, of %d handlers", len(window), most)
+		}
+	})
+}
+
+// awaitNobody waits until no worker of the corner is left.
+func (l *load) awaitNobody() {
+	l.t.Helper()
+	for ctx := patience(l.t); ; {
+		workers := 0
+		for _, command := range l.processes() {
+			if strings.Contains(command, " worker ") {
+				workers++
+			}
+		}
+		if workers == 0 {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond): // of another's child there is no event
+		case <-ctx.Done():
+			l.t.Fatal("the workers live")
+		}
+	}
+}
+
+// records returns the states of the records, by their ids, as soon as every master
+// answers.
+func (l *load) records(client idem.Client) map[string]idem.State {
+	l.t.Helper()
+	for ctx := patience(l.t); ; {
+		if all, err := idem.List(ctx, client, notify.Namespace(l.ns), ""); err == nil {
+			states := map[string]idem.State{}
+			for _, r := range all {
+				states[r.ID] = r.Record.State
+			}
+			return states
+		} else if ctx.Err() != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
