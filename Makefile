@@ -8,7 +8,7 @@ BUILD = go build -buildvcs=false
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test build lint gofmt vet staticcheck scripts darwin setup setup-demo go clean
+.PHONY: help demo test clusters build lint gofmt vet staticcheck scripts darwin setup setup-demo go clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,14 @@ test: setup build ## run all tests, with the race detector and a private RabbitM
 		if [ -f "$$report" ]; then cat "$$report"; echo 'make test: a data race, above' >&2; status=1; fi; \
 	done; \
 	rm -rf "$$reports"; exit $$status
+
+# Up to nine servers at once, so not part of make test.
+clusters: setup build ## kill nodes of a RabbitMQ cluster and of a Redis Cluster under load, and print what it came to
+	@echo '· building bin/race/notifylab, for the tests that start it'
+	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
+	@echo '· go test -race -count=1 -run Clusters ./internal/servers ./cmd/notifylab'
+	@NOTIFYLAB_CLUSTER=1 NOTIFYLAB_BIN='$(CURDIR)'/bin/race/notifylab \
+		go test -race -count=1 -p 1 -v -run '[Cc]lusters' ./internal/servers ./cmd/notifylab
 
 build: go ## build bin/notifylab
 	@echo '· building bin/notifylab'

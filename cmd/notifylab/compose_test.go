@@ -165,6 +165,10 @@ func TestMakefile(t *testing.T) {
 			".ci/setup go", ".ci/setup test", "-o bin/notifylab ./cmd/notifylab", "-race -o bin/race/notifylab ./cmd/notifylab",
 			"NOTIFYLAB_BIN=", "bin/notifylab servers run -- go test -race -count=1 ./...",
 		},
+		"clusters": {
+			".ci/setup test", "-race -o bin/race/notifylab ./cmd/notifylab", "NOTIFYLAB_CLUSTER=1", "NOTIFYLAB_BIN=",
+			"-run '[Cc]lusters' ./internal/servers ./cmd/notifylab",
+		},
 		"lint": {
 			"gofmt", "GOOS=linux go vet ./...", "GOOS=darwin go vet ./...", "go run honnef.co/go/tools/cmd/staticcheck@v",
 			"bash -n", "GOOS=darwin GOARCH=amd64 go build", "GOOS=darwin GOARCH=arm64 go build",
