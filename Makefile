@@ -35,9 +35,9 @@ test: setup build ## run all tests, with the race detector and a private RabbitM
 clusters: setup build ## kill nodes of a RabbitMQ cluster and of a Redis Cluster under load, and print what it came to
 	@echo '· building bin/race/notifylab, for the tests that start it'
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
-	@echo '· go test -race -count=1 -run Clusters ./internal/servers ./cmd/notifylab'
+	@echo '· go test -race -count=1 -run Clusters ./internal/servers ./internal/lab ./cmd/notifylab'
 	@NOTIFYLAB_CLUSTER=1 NOTIFYLAB_BIN='$(CURDIR)'/bin/race/notifylab \
-		go test -race -count=1 -p 1 -v -run '[Cc]lusters' ./internal/servers ./cmd/notifylab
+		go test -race -count=1 -p 1 -v -run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab
 
 build: go ## build bin/notifylab
 	@echo '· building bin/notifylab'

@@ -167,7 +167,7 @@ func TestMakefile(t *testing.T) {
 		},
 		"clusters": {
 			".ci/setup test", "-race -o bin/race/notifylab ./cmd/notifylab", "NOTIFYLAB_CLUSTER=1", "NOTIFYLAB_BIN=",
-			"-run '[Cc]lusters' ./internal/servers ./cmd/notifylab",
+			"-run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab",
 		},
 		"lint": {
 			"gofmt", "GOOS=linux go vet ./...", "GOOS=darwin go vet ./...", "go run honnef.co/go/tools/cmd/staticcheck@v",
