@@ -63,13 +63,15 @@ func TestPair_of_clusters(t *testing.T) {
 		}
 		client := redis.NewClusterClient(o)
 		defer client.Close()
-		slots, err := client.ClusterSlots(within(t)).Result()
-		if err != nil || len(slots) != 3 {
-			t.Fatalf("want three ranges of slots: %v, %v", slots, err)
+		shards, err := client.ClusterShards(within(t)).Result()
+		if err != nil || len(shards) != 3 {
+			t.Fatalf("want three shards: %v, %v", shards, err)
 		}
-		covered := 0
-		for _, s := range slots {
-			covered += s.End - s.Start + 1
+		covered := int64(0)
+		for _, s := range shards {
+			for _, r := range s.Slots {
+				covered += r.End - r.Start + 1
+			}
 			if len(s.Nodes) != 2 {
 				t.Errorf("want a master and a replica: %v", s)
 			}
