@@ -20,6 +20,9 @@ const answer = 2 * Timeout
 // after [answer]: then the command may be carried out all the same, and cmd must
 // not be looked at.
 func (s *Store) together(ctx context.Context, cmd redis.Cmder) error {
+	if ctx.Err() != nil { // what is not begun leaves nothing
+		return context.Cause(ctx)
+	}
 	pipe, err := s.client.AsyncAutoPipeline()
 	if err != nil {
 		return err
