@@ -31,10 +31,11 @@ func run(args []string, p process) int {
 
 // Groups of commands, in the order of --help.
 const (
-	groupLearn = "learn"
-	groupRun   = "run"
-	groupLook  = "look"
-	groupSetUp = "setup"
+	groupLearn   = "learn"
+	groupRun     = "run"
+	groupLook    = "look"
+	groupSetUp   = "setup"
+	groupMeasure = "measure"
 )
 
 func (a *app) root() *cobra.Command {
@@ -64,6 +65,7 @@ Begin with:  notifylab scenario crash-claim`,
 		&cobra.Group{ID: groupRun, Title: "Run by hand:"},
 		&cobra.Group{ID: groupLook, Title: "Look, and change:"},
 		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
+		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
 	f := root.PersistentFlags()
 	f.StringVar(&a.amqpURL, "amqp-url", "", "where RabbitMQ is, nodes with commas between; else $AMQP_URL, else localhost")
@@ -78,7 +80,7 @@ Begin with:  notifylab scenario crash-claim`,
 		a.produceCommand(), a.workerCommand(), a.superviseCommand(), a.providerCommand(), a.apiCommand(),
 		a.settingsCommand(), a.queuesCommand(), a.recordsCommand(), a.dlqCommand(), a.eventsCommand(), a.resetCommand(),
 		a.expireCommand(), a.reactionCommand(), a.readerCommand(), a.groupsCommand(),
-		a.serversCommand(), a.doctorCommand(), a.healthcheckCommand())
+		a.serversCommand(), a.doctorCommand(), a.healthcheckCommand(), a.benchCommand())
 	root.SetHelpCommand(a.helpCommand())
 	root.SetCompletionCommandGroupID(groupSetUp)
 	root.InitDefaultCompletionCmd()

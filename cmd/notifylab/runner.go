@@ -143,14 +143,14 @@ func (r *runner) config(at *place) scenario.Config {
 
 // runNamespace returns a new namespace: the one that was asked for and four
 // characters, so that runs never meet.
-func (r *runner) runNamespace() notify.Namespace {
+func (a *app) runNamespace() notify.Namespace {
 	const letters, all = "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789"
 	b := []byte{letters[rand.IntN(len(letters))]}
 	for range 3 {
 		b = append(b, all[rand.IntN(len(all))])
 	}
-	if r.namespace != "" {
-		return notify.Namespace(r.namespace + "-" + string(b))
+	if a.namespace != "" {
+		return notify.Namespace(a.namespace + "-" + string(b))
 	}
 	return notify.Namespace(b)
 }

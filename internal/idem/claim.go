@@ -29,9 +29,9 @@ type Store struct {
 	slot      *Slot
 	lease     time.Duration
 	retention time.Duration
-	mode      string // of the SET that is a claim
+	only      []any // when the SET of a claim writes: nx
 
-	complete, release, take *redis.Script
+	complete, release, take script
 }
 
 // NewStore returns the records of a namespace as the worker in slot sees them.
@@ -39,11 +39,11 @@ type Store struct {
 // whole milliseconds, as Redis counts.
 func NewStore(c Client, ns notify.Namespace, slot *Slot, lease, retention time.Duration) *Store {
 	return &Store{
-		client: c, namespace: ns, slot: slot, mode: "NX",
+		client: c, namespace: ns, slot: slot, only: []any{"nx"},
 		lease: lease.Truncate(time.Millisecond), retention: retention.Truncate(time.Millisecond),
-		complete: redis.NewScript(completeLua),
-		release:  redis.NewScript(releaseLua),
-		take:     redis.NewScript(takeLua),
+		complete: newScript(completeLua),
+		release:  newScript(releaseLua),
+		take:     newScript(takeLua),
 	}
 }
 
@@ -113,8 +113,9 @@ func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 	if !c.tried {
 		c.since, c.tried = Now(), true
 	}
-	found, err := c.store.client.SetArgs(ctx, c.key, c.mine.String(), redis.SetArgs{Mode: c.store.mode, Get: true, TTL: c.ttl}).Result()
-	if errors.Is(err, redis.Nil) || err == nil && c.store.mode == "" { // written, whatever was there
+	set := redis.NewStringCmd(ctx, append([]any{"set", c.key, c.mine.String(), "px", c.ttl.Milliseconds(), "get"}, c.store.only...)...)
+	err := c.store.together(ctx, set)
+	if errors.Is(err, redis.Nil) || err == nil && len(c.store.only) == 0 { // written, whatever was there
 		return Acquired, Record{}, nil
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") { // a hash, a list …
@@ -123,7 +124,7 @@ func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 	if err != nil {
 		return 0, Record{}, fmt.Errorf("claim %s: %w", c.key, err)
 	}
-	return c.judge(ctx, found)
+	return c.judge(ctx, set.Val())
 }
 
 // Again claims what was acquired once more, with a whole new lease, after too
@@ -205,8 +206,8 @@ func (c *Claim) Release(ctx context.Context) (ours bool, err error) {
 
 // run calls one of the scripts, which return nothing (ok) or the value of
 // whoever has the record.
-func (c *Claim) run(ctx context.Context, s *redis.Script, args ...any) (other string, ok bool, err error) {
-	other, err = s.Run(ctx, c.store.client, []string{c.key}, args...).Text()
+func (c *Claim) run(ctx context.Context, s script, args ...any) (other string, ok bool, err error) {
+	other, err = c.store.run(ctx, s, c.key, args...)
 	if errors.Is(err, redis.Nil) {
 		return "", true, nil
 	}

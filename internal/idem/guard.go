@@ -1,10 +1,6 @@
 package idem
 
-import (
-	"strings"
-
-	"github.com/redis/go-redis/v9"
-)
+import "strings"
 
 // A Guard is a step of the protocol that a store can be told to leave out, to show
 // what it is for.
@@ -20,9 +16,9 @@ const (
 func (s *Store) Without(g Guard) *Store {
 	switch g {
 	case NX:
-		s.mode = ""
+		s.only = nil
 	case CompareAndSet:
-		s.complete, s.release, s.take = redis.NewScript(blind(completeLua)), redis.NewScript(blind(releaseLua)), redis.NewScript(blind(takeLua))
+		s.complete, s.release, s.take = newScript(blind(completeLua)), newScript(blind(releaseLua)), newScript(blind(takeLua))
 	}
 	return s
 }

@@ -65,7 +65,7 @@ func (h *handling) insist(ctx context.Context, do func(context.Context) error) e
 
 // try calls do with a deadline of its own, whatever becomes of ctx.
 func (h *handling) try(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*idem.Timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*idem.Timeout)
 	defer cancel()
 	asked := time.Now()
 	err := do(ctx)

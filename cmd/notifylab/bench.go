@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"notifylab/internal/bench"
+	"notifylab/internal/broker"
+)
+
+type benchFlags struct {
+	only                                                []string
+	messages, rounds, prefetch, concurrency, recoveries int
+	backlogs, workers                                   []int
+	queueType, cpuProfile, memProfile                   string
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	var f benchFlags
+	cmd := &cobra.Command{
+		Use:     "bench",
+		GroupID: groupMeasure,
+		Short:   "Measure rates, latency, recovery and memory, beside a bare client",
+		Long: `Measures on the servers that answer, or else on a private pair, in a namespace of
+its own. Rates say more of the machine than of the program: what counts are the ratios
+to the bare client of the same run, which publishes with a sliding window of confirms
+and consumes with coalesced acks.
+
+  publish   the bare client, and notifylab produce
+  consume   the bare client; a worker in this process with each setting, the provider a
+            function call; then with a lease and, beside the work, the settings read
+            from Redis for each message, events as lines, the journal, the provider over
+            HTTP, and all of these but HTTP
+  latency   from publish to provider at half of the full load
+  recovery  from a worker's SIGKILL in a send to the next send: by itself, started again,
+            and by a second worker
+  memory    the most that a worker takes before a backlog
+  workers   worker processes with their defaults, and a provider that takes 20 ms
+
+Measure on an idle machine. All of it takes some minutes.`,
+		Example: "  notifylab bench --only consume --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			return a.bench(cmd.Context(), f)
+		},
+	}
+	set := cmd.Flags()
+	set.StringSliceVar(&f.only, "only", nil, "measure these: a part, or a figure such as consume/lease")
+	set.IntVar(&f.messages, "messages", 20000, "messages of one publish or consume run")
+	set.IntVar(&f.rounds, "rounds", 5, "runs of each; medians are shown")
+	set.IntVar(&f.prefetch, "prefetch", 512, "of the consumers")
+	set.IntVar(&f.concurrency, "concurrency", 256, "of the workers")
+	set.IntVar(&f.recoveries, "recoveries", 30, "kills of each kind")
+	set.IntSliceVar(&f.backlogs, "backlogs", []int{10_000, 100_000, 1_000_000}, "messages before a worker whose memory is measured")
+	set.IntSliceVar(&f.workers, "workers", []int{1, 2, 4, 8}, "numbers of worker processes")
+	set.Var(newChoice(&f.queueType, "quorum", "quorum", "classic"), "queue-type", "quorum or classic")
+	set.StringVar(&f.cpuProfile, "cpuprofile", "", "write a CPU profile of this process to this file")
+	set.StringVar(&f.memProfile, "memprofile", "", "write a profile of what this process allocated to this file")
+	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(bench.Names(f.config()), cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (f *benchFlags) config() bench.Config {
+	return bench.Config{
+		Only: f.only, Messages: f.messages, Rounds: f.rounds, Prefetch: f.prefetch, Concurrency: f.concurrency,
+		Recoveries: f.recoveries, Backlogs: f.backlogs, Workers: f.workers, QueueType: broker.QueueType(f.queueType),
+	}
+}
+
+func (f *benchFlags) check() error {
+	for _, n := range []struct {
+		name  string
+		value int
+	}{{"messages", f.messages}, {"rounds", f.rounds}, {"prefetch", f.prefetch}, {"concurrency", f.concurrency}, {"recoveries", f.recoveries},
+		{"backlogs", slices.Min(append(f.backlogs, 1))}, {"workers", slices.Min(append(f.workers, 1))}} {
+		if n.value < 1 {
+			return usagef("--%s %d: at least 1", n.name, n.value)
+		}
+	}
+	if f.concurrency > f.prefetch || f.prefetch > 65535 {
+		return usagef("--concurrency %d, --prefetch %d: the concurrency is at most the prefetch, and that 65535", f.concurrency, f.prefetch)
+	}
+	names := bench.Names(f.config())
+	for _, only := range f.only {
+		if !slices.ContainsFunc(names, func(n string) bool { return n == only || strings.HasPrefix(n, only+"/") }) {
+			return unknown("figure", only, "", names)
+		}
+	}
+	return nil
+}
+
+func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
+	endProfiles, err := f.profile()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if failed := endProfiles(); err == nil {
+			err = failed
+		}
+	}()
+	ctx, cancel, done := a.signals(ctx)
+	defer done()
+	at, err := a.findServers(ctx)
+	if err != nil {
+		return because(ctx, err)
+	}
+	defer a.close(at)
+	if at.versions, err = versionsOf(ctx, at.amqpURL, at.redisURL); err != nil {
+		return because(ctx, unavailableError{err})
+	}
+	dir, err := os.MkdirTemp("", "notifylab-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+
+	out := a.printer(cancel)
+	cfg := f.config()
+	cfg.AMQPURL, cfg.RedisURL, cfg.StateDir = at.amqpURL, at.redisURL, dir
+	cfg.Namespace = a.runNamespace()
+	cfg.Program, cfg.Env = self(), at.childEnv()
+	figures := benchText{out}
+	cfg.Emit = figures.figure
+	if a.output == "json" {
+		cfg.Emit = func(g bench.Figure) { out.object(g) }
+		out.object(newBenchSetup(at.versions, f))
+	} else {
+		figures.head(newBenchSetup(at.versions, f))
+	}
+	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(isTerminal(a.stderr)),
+		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	cfg.Progress = func(what string, step, steps int) {
+		bar.ChangeMax(steps + 1)
+		bar.Describe(what)
+		_ = bar.Set(step)
+	}
+	err = bench.Run(ctx, cfg)
+	_ = bar.Finish()
+	return because(ctx, err)
+}
+
+// profile begins the profiles that were asked for and returns what ends them.
+func (f *benchFlags) profile() (end func() error, err error) {
+	var ends []func() error
+	open := func(flag, path string) (*os.File, error) {
+		file, err := os.Create(path)
+		if err != nil {
+			return nil, usagef("--%s %q: can't be written: %w", flag, path, reasonOf(err))
+		}
+		return file, nil
+	}
+	if f.cpuProfile != "" {
+		file, err := open("cpuprofile", f.cpuProfile)
+		if err != nil {
+			return nil, err
+		}
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return nil, err
+		}
+		ends = append(ends, func() error { pprof.StopCPUProfile(); return file.Close() })
+	}
+	if f.memProfile != "" {
+		file, err := open("memprofile", f.memProfile)
+		if err != nil {
+			return nil, err
+		}
+		ends = append(ends, func() error {
+			if err := pprof.Lookup("allocs").WriteTo(file, 0); err != nil {
+				return fmt.Errorf("write the memory profile: %w", err)
+			}
+			return file.Close()
+		})
+	}
+	return func() error {
+		for _, end := range ends {
+			if err := end(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// A benchSetup is where and how it was measured.
+type benchSetup struct {
+	Kind        string `json:"kind"` // machine
+	Cores       int    `json:"cores"`
+	OS          string `json:"os"`
+	Go          string `json:"go"`
+	RabbitMQ    string `json:"rabbitmq"`
+	Redis       string `json:"redis"`
+	QueueType   string `json:"queue_type"`
+	Messages    int    `json:"messages"`
+	Prefetch    int    `json:"prefetch"`
+	Concurrency int    `json:"concurrency"`
+}
+
+func newBenchSetup(v versions, f benchFlags) benchSetup {
+	return benchSetup{
+		Kind: "machine", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		RabbitMQ: v.rabbitmq, Redis: v.redis, QueueType: f.queueType, Messages: f.messages, Prefetch: f.prefetch, Concurrency: f.concurrency,
+	}
+}
+
+// benchText prints figures in columns.
+type benchText struct{ *printer }
+
+func (t benchText) head(m benchSetup) {
+	t.linef("RabbitMQ %s, Redis %s, %s, %s, %s", escape(m.RabbitMQ), escape(m.Redis), m.Go, m.OS, count(m.Cores, "core"))
+	t.linef("%s queues, %d messages a run, prefetch %d, concurrency %d; medians", m.QueueType, m.Messages, m.Prefetch, m.Concurrency)
+	t.linef("")
+}
+
+func (t benchText) figure(f bench.Figure) {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if f.PerS > 0 {
+		add("%8.0f/s", f.PerS)
+	}
+	if f.MemoryMB > 0 {
+		add("%8.1f MB", f.MemoryMB)
+	}
+	if f.P50MS > 0 {
+		add("p50 %.1f ms  p95 %.1f ms", f.P50MS, f.P95MS)
+	}
+	if f.P99MS > 0 {
+		add("p99 %.1f ms", f.P99MS)
+	}
+	if f.Ratio > 0 {
+		add("%.2f of %s", f.Ratio, f.Against)
+	}
+	t.linef("%-24s %s", f.Name, strings.Join(parts, "  "))
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestBench(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	cpu, mem := filepath.Join(c.dir, "cpu"), filepath.Join(c.dir, "mem")
+	r := c.run("bench", "--only", "consume/lease", "--rounds", "2", "--messages", "300", "--cpuprofile", cpu, "--memprofile", mem)
+	r.wantStatus(0)
+	lines := r.lines()
+	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues, 300 messages a run, prefetch 512, concurrency 256")) != 1 ||
+		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 || len(lines) != 5 {
+		t.Error(r.all())
+	}
+	for _, path := range []string{cpu, mem} {
+		if b, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(b), "\x1f\x8b") { // pprof's files are gzipped
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	r = c.run("bench", "--only", "recovery/second,workers", "--recoveries", "2", "--rounds", "1", "--workers", "1", "-o", "json")
+	r.wantStatus(0)
+	all := r.objects()
+	if len(all) != 3 || all[0]["kind"] != "machine" || all[0]["prefetch"] != 512.0 || all[0]["rabbitmq"] == "" ||
+		all[1]["name"] != "recovery/second" || all[1]["runs"] != 2.0 || all[1]["p50_ms"] == nil || all[2]["name"] != "workers/1" || all[2]["per_s"] == nil {
+		t.Error(r.all())
+	}
+	c.wantClean(nil)
+}
+
+func TestBench_usage(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t).nowhere()
+	c.wantUsage([]string{"bench", "--only", "consume/leese"}, `no figure "consume/leese"`, "consume/lease")
+	c.wantUsage([]string{"bench", "--rounds", "0"}, "--rounds 0", "at least 1")
+	c.wantUsage([]string{"bench", "--workers", "2,0"}, "--workers 0", "at least 1")
+	c.wantUsage([]string{"bench", "--prefetch", "16"}, "--concurrency 256", "--prefetch 16")
+	c.wantUsage([]string{"bench", "--cpuprofile", filepath.Join(c.dir, "nowhere", "x")}, "--cpuprofile", "no such file")
+}
+
+// Interrupted, it leaves no queue, no key and no process.
+func TestBench_interrupted(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "50", "-o", "json")
+	r.awaitLine(`"kind":"machine"`)
+	c.awaitWorkers(2)
+	r.signal(syscall.SIGINT)
+	r.wantStatus(exitInterrupted)
+	c.wantClean(nil)
+}
+
+// awaitWorkers waits until so many workers run in the corner.
+func (c corner) awaitWorkers(n int) {
+	c.t.Helper()
+	eventually(c.t, "workers run", func() string {
+		found := 0
+		for _, command := range c.processes() {
+			if strings.Contains(command, " worker push ") {
+				found++
+			}
+		}
+		if found == n {
+			return ""
+		}
+		return "not yet"
+	})
+}

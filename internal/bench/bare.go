@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// The bare client: what amqp091-go does by itself, written as well as one can.
+// It is the ceiling that ratios are against.
+
+// bareWindow is how many publishes the bare client has in flight.
+const bareWindow = 4000
+
+// bareChannel opens a connection of its own and a channel on it. Closing cuts both.
+func (b *bench) bareChannel() (ch *amqp.Channel, closing func(), err error) {
+	conn, err := amqp.DialConfig(b.AMQPURL, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US"})
+	if err != nil {
+		return nil, nil, errors.New("the bare client can't connect") // its own words may hold the password
+	}
+	if ch, err = conn.Channel(); err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	return ch, func() { _ = conn.Close() }, nil
+}
+
+// publishBare publishes with a sliding window of confirms, oldest awaited first.
+func (b *bench) publishBare(ctx context.Context) (float64, error) {
+	defer b.drop(ctx)
+	ch, closing, err := b.bareChannel()
+	if err != nil {
+		return 0, err
+	}
+	defer closing()
+	if err := ch.Confirm(false); err != nil {
+		return 0, err
+	}
+	b.fills++
+	window := make(chan *amqp.DeferredConfirmation, bareWindow)
+	confirmed := make(chan error, 1)
+	go func() {
+		for c := range window {
+			if ok, err := c.WaitContext(ctx); err != nil || !ok {
+				confirmed <- fmt.Errorf("not confirmed: %w", err)
+				return
+			}
+		}
+		confirmed <- nil
+	}()
+	began := time.Now()
+	for i := range b.Messages {
+		m := b.message(i)
+		c, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", m.Queue, true, false, amqp.Publishing{
+			MessageId: m.ID, ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: m.Body,
+		})
+		if err != nil {
+			return 0, err
+		}
+		select {
+		case window <- c:
+		case err := <-confirmed:
+			return 0, err
+		}
+	}
+	close(window)
+	if err := <-confirmed; err != nil {
+		return 0, err
+	}
+	return rate(b.Messages, began), nil
+}
+
+// consumeBare consumes and acks what has arrived by one ack.
+func (b *bench) consumeBare(ctx context.Context) (float64, error) {
+	if err := b.fill(ctx, b.Messages); err != nil {
+		return 0, err
+	}
+	ch, closing, err := b.bareChannel()
+	if err != nil {
+		return 0, err
+	}
+	defer closing()
+	if err := ch.Qos(b.Prefetch, 0, false); err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	in, err := ch.ConsumeWithContext(ctx, b.work(), bareTag, false, false, false, false, nil)
+	if err != nil {
+		return 0, err
+	}
+	// The library hands over one by one; several can only be seen in a buffer of
+	// our own.
+	tags := make(chan uint64, b.Prefetch)
+	go func() {
+		defer close(tags)
+		for d := range in {
+			tags <- d.DeliveryTag
+		}
+	}()
+	for n := 0; n < b.Messages; {
+		tag, ok := <-tags
+		for more := true; ok && more; {
+			n++
+			select {
+			case next, open := <-tags:
+				if ok = open; open {
+					tag = next
+				}
+			default:
+				more = false
+			}
+		}
+		if !ok {
+			return 0, fmt.Errorf("the channel closed after %d deliveries", n)
+		}
+		if err := ch.Ack(tag, true); err != nil {
+			return 0, err
+		}
+	}
+	perS := rate(b.Messages, began)
+	// A quorum queue drops acks that it has not come to when the channel closes; it
+	// answers a cancel after it has (measured on 3.10).
+	if err := ch.Cancel(bareTag, false); err != nil {
+		return 0, err
+	}
+	return perS, b.awaitReady(ctx, 0)
+}
+
+const bareTag = "bare"
+
+func rate(n int, since time.Time) float64 { return float64(n) / time.Since(since).Seconds() }
+
+func (b *bench) work() string { return b.topology().Work(b.topology().Channels[0]) }
+
+// awaitReady returns when so many messages wait in the work queue.
+func (b *bench) awaitReady(ctx context.Context, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		n, _, ok, err := b.conn.Ready(ctx, b.work())
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%s is gone", b.work())
+		}
+		if n == want {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s holds %d messages, want %d: %w", b.work(), n, want, context.Cause(ctx))
+		}
+	}
+}
+
+// drop empties the work queue by making it anew.
+func (b *bench) drop(ctx context.Context) {
+	if b.conn.Delete(ctx, b.work()) == nil {
+		_ = b.conn.Declare(ctx, b.topology())
+	}
+}

@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strconv"
+)
+
+func (b *bench) publish(ctx context.Context) error {
+	return b.compare(ctx, way{"publish/bare", b.publishBare}, way{"publish/produce", b.publishProduce})
+}
+
+// publishProduce is notifylab produce itself, as a process, by its own closing line.
+func (b *bench) publishProduce(ctx context.Context) (float64, error) {
+	defer b.drop(ctx)
+	b.fills++
+	cmd := exec.CommandContext(ctx, b.Program, "produce", "--channel", "push", "--count", strconv.Itoa(b.Messages),
+		"--id", fmt.Sprintf("b%d", b.fills), "--text", b.notification(0).Text, "--namespace", string(b.Namespace), "-o", "json",
+		"--declare=false")
+	cmd.Env = b.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("notifylab produce: %w", err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	var sum struct {
+		Kind      string `json:"kind"`
+		Confirmed int    `json:"confirmed"`
+		ElapsedMS int64  `json:"elapsed_ms"`
+	}
+	if err := json.Unmarshal(lines[len(lines)-1], &sum); err != nil || sum.Kind != "produced" || sum.Confirmed != b.Messages || sum.ElapsedMS == 0 {
+		return 0, fmt.Errorf("notifylab produce ended with %q", lines[len(lines)-1])
+	}
+	return float64(sum.Confirmed) / float64(sum.ElapsedMS) * 1000, nil
+}

@@ -1,0 +1,27 @@
+package event
+
+import (
+	"testing"
+	"time"
+)
+
+func BenchmarkEncode(b *testing.B) {
+	e := Event{
+		Time: time.Now(), Kind: Claimed, Source: "push-worker-1", PID: 4711, ID: "dc67i9hksdu9ckfdcq7g", Channel: "push", User: "42",
+		Key: "notification:dc67i9hksdu9ckfdcq7g:push:42", State: "pending", TTLMS: 10000,
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Encode(e)
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	line := Encode(Event{Time: time.Now(), Kind: Sent, Source: "push-worker-1", PID: 4711, ID: "dc67i9hksdu9ckfdcq7g", Channel: "push", User: "42", Text: "your pass expires tomorrow"})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(line); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

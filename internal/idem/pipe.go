@@ -1,0 +1,61 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// answer is how long an answer may take: the command's time-out and its retry's.
+const answer = 2 * Timeout
+
+// together sends cmd with what other handlers have to ask at the same time: all
+// that comes while one batch is on its way is the next one, in this order.
+//
+// The client gives up no command that it has taken, and what it has behind a batch
+// that is not answered waits for that. So it is the waiting that ends, with ctx or
+// after [answer]: then the command may be carried out all the same, and cmd must
+// not be looked at.
+func (s *Store) together(ctx context.Context, cmd redis.Cmder) error {
+	if ctx.Err() != nil { // what is not begun leaves nothing
+		return context.Cause(ctx)
+	}
+	pipe, err := s.client.AsyncAutoPipeline()
+	if err != nil {
+		return err
+	}
+	if until, ok := ctx.Deadline(); !ok || time.Until(until) > answer {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, answer)
+		defer cancel()
+	}
+	err = pipe.Submit(ctx, cmd).WaitContext(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer in time: %w", err)
+	}
+	return err
+}
+
+// A script is run by its hash, and sent whole to a server that does not know it.
+type script struct{ text, hash string }
+
+func newScript(text string) script { return script{text, redis.NewScript(text).Hash()} }
+
+// run calls a script with one key, and returns its text; redis.Nil if that is none.
+func (s *Store) run(ctx context.Context, sc script, key string, args ...any) (string, error) {
+	call := func(how, what string) (*redis.Cmd, error) {
+		cmd := redis.NewCmd(ctx, append([]any{how, what, 1, key}, args...)...)
+		return cmd, s.together(ctx, cmd)
+	}
+	cmd, err := call("evalsha", sc.hash)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd, err = call("eval", sc.text)
+	}
+	if err != nil {
+		return "", err
+	}
+	return cmd.Text()
+}
