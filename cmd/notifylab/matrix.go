@@ -117,7 +117,7 @@ type matrix struct {
 
 // matrix reads the flags.
 func (f *matrixFlags) matrix(ns notify.Namespace) (*matrix, error) {
-	if err := (&scenarioFlags{repeat: f.repeat, timeout: f.timeout}).check(ns); err != nil {
+	if err := checkRuns(ns, f.repeat, f.timeout); err != nil {
 		return nil, err
 	}
 	m := &matrix{cells: scenario.Cells(), repeat: f.repeat}

@@ -48,15 +48,21 @@ func (f *scenarioFlags) register(set *pflag.FlagSet, limit time.Duration, harms 
 const maxRunNamespace = 35
 
 func (f *scenarioFlags) check(ns notify.Namespace) error {
+	if f.spike < 1 || f.spike > 100_000 {
+		return usagef("--spike %d: from 1 to 100000", f.spike)
+	}
+	return checkRuns(ns, f.repeat, f.timeout)
+}
+
+// checkRuns checks what all have that play in namespaces of their own.
+func checkRuns(ns notify.Namespace, repeat int, timeout time.Duration) error {
 	switch {
-	case f.repeat < 1:
-		return usagef("--repeat %d: at least 1", f.repeat)
+	case repeat < 1:
+		return usagef("--repeat %d: at least 1", repeat)
 	case len(ns) > maxRunNamespace:
 		return usagef("--namespace %q: a scenario puts five characters of its own behind it, so at most %d", ns, maxRunNamespace)
-	case f.spike < 1 || f.spike > 100_000:
-		return usagef("--spike %d: from 1 to 100000", f.spike)
-	case f.timeout <= 0:
-		return usagef("--timeout %v: more than 0", f.timeout)
+	case timeout <= 0:
+		return usagef("--timeout %v: more than 0", timeout)
 	}
 	return nil
 }

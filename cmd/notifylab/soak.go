@@ -88,7 +88,7 @@ func (f *soakFlags) check(ns notify.Namespace) (every time.Duration, err error) 
 	if err := moreThanZero("duration", f.duration, "timeout", f.timeout); err != nil {
 		return 0, err
 	}
-	if err := (&scenarioFlags{repeat: 1, spike: 1, timeout: f.timeout}).check(ns); err != nil {
+	if err := checkRuns(ns, 1, f.timeout); err != nil {
 		return 0, err
 	}
 	return parseRate(f.rate)
