@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -98,7 +99,7 @@ func (s *Settings) join() *read {
 // command has a time-out.
 func (s *Settings) readAll() {
 	for r := s.take(); r != nil; r = s.take() {
-		fields, err := s.client.HGetAll(context.Background(), s.key).Result()
+		fields, err := s.read()
 		if err != nil {
 			r.err = fmt.Errorf("read settings: %w", err)
 		} else {
@@ -106,6 +107,26 @@ func (s *Settings) readAll() {
 		}
 		close(r.done)
 	}
+}
+
+// answerTime is how long an answer may take: a command's time-out and its retry's.
+const answerTime = 2 * time.Second
+
+// read goes with the claims' commands: after an outage a pool of connections of its
+// own could find Redis away for a second longer than they do. What is queued there
+// waits its turn, but nobody waits longer than for a command by itself.
+func (s *Settings) read() (map[string]string, error) {
+	pipe, err := s.client.AsyncAutoPipeline()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	get := redis.NewMapStringStringCmd(ctx, "hgetall", s.key)
+	if err := pipe.Submit(ctx, get).WaitContext(ctx); err != nil {
+		return nil, err
+	}
+	return get.Val(), nil
 }
 
 func (s *Settings) take() *read {
