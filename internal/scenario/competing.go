@@ -46,7 +46,7 @@ const (
 	workTime   = 20 * time.Millisecond
 	paceEvents = 16  // of one measurement
 	speedUp    = 1.6 // that two workers have to reach at least
-	maxPaces   = 6   // a busy machine only makes it longer: the shortest of each counts
+	maxPaces   = 12  // a busy machine only makes it longer: the shortest of each counts
 )
 
 func playCompeting(ctx context.Context, s *passStage) error {
