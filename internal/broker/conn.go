@@ -46,14 +46,16 @@ func dial(ctx context.Context, cfg Config) (c *Conn, err error) {
 		Heartbeat:  cfg.Heartbeat,
 		Properties: properties,
 		Dial: func(network, addr string) (net.Conn, error) {
-			socket, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			plain, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 			if err != nil {
 				return nil, err
 			}
 			// The handshake must not outlive ctx either. No deadline on the
 			// socket: it could pass a moment before ctx ends, and the library
 			// reports a handshake cut short as a wrong password.
+			socket := newSocket(plain)
 			c.socket = socket
+			c.running.Go(socket.write)
 			stop = context.AfterFunc(ctx, c.cut)
 			return socket, nil
 		},
