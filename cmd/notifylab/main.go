@@ -6,11 +6,13 @@ package main
 import (
 	"os"
 	"os/signal"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 )
 
 func main() {
+	collectLess()
 	os.Exit(run(os.Args[1:], process{
 		stdout:  os.Stdout,
 		stderr:  os.Stderr,
@@ -18,6 +20,15 @@ func main() {
 		die:     die,
 		suspend: suspend,
 	}))
+}
+
+// collectLess lets the heap, which is a few megabytes of what lives, grow to five times
+// of that between two collections. A worker under load makes almost nothing but
+// garbage, and spent a fifth of its time on it (measured). GOGC says otherwise.
+func collectLess() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 }
 
 // die ends the process as kill -9 does. The first process of a container can't be

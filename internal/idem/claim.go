@@ -30,6 +30,7 @@ type Store struct {
 	lease     time.Duration
 	retention time.Duration
 	only      []any // when the SET of a claim writes: nx
+	limit     limit
 
 	complete, release, take script
 }
@@ -72,6 +73,7 @@ type Claim struct {
 	store  *Store
 	key    string // with its namespace
 	mine   Record
+	value  string // mine, as it is written
 	ttl    time.Duration
 	leased bool
 	since  Instant // from before the first byte that could have made the record mine
@@ -91,6 +93,7 @@ func (s *Store) Claim(n notify.Notification, c notify.Channel, leased bool) *Cla
 	if leased {
 		claim.mine.State, claim.ttl = Pending, s.lease
 	}
+	claim.value = claim.mine.String()
 	return claim
 }
 
@@ -113,7 +116,7 @@ func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 	if !c.tried {
 		c.since, c.tried = Now(), true
 	}
-	set := redis.NewStringCmd(ctx, append([]any{"set", c.key, c.mine.String(), "px", c.ttl.Milliseconds(), "get"}, c.store.only...)...)
+	set := redis.NewStringCmd(ctx, append([]any{"set", c.key, c.value, "px", c.ttl.Milliseconds(), "get"}, c.store.only...)...)
 	err := c.store.together(ctx, set)
 	if errors.Is(err, redis.Nil) || err == nil && len(c.store.only) == 0 { // written, whatever was there
 		return Acquired, Record{}, nil
@@ -132,7 +135,7 @@ func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 // else is as in a first claim.
 func (c *Claim) Again(ctx context.Context) (Verdict, Record, error) {
 	since := Now()
-	found, free, err := c.run(ctx, c.store.take, c.mine.String(), c.ttl.Milliseconds())
+	found, free, err := c.run(ctx, c.store.take, c.value, c.ttl.Milliseconds())
 	if err != nil {
 		return 0, Record{}, err
 	}
@@ -147,7 +150,7 @@ func (c *Claim) Again(ctx context.Context) (Verdict, Record, error) {
 // the same: a claim for good does not overrule somebody's lease.
 func (c *Claim) judge(ctx context.Context, found string) (Verdict, Record, error) {
 	for {
-		if found == c.mine.String() {
+		if found == c.value {
 			return Acquired, Record{}, nil
 		}
 		r, err := ParseRecord(found)
@@ -163,7 +166,7 @@ func (c *Claim) judge(ctx context.Context, found string) (Verdict, Record, error
 			return Busy, r, nil
 		}
 		since := Now()
-		other, taken, err := c.run(ctx, c.store.take, c.mine.String(), c.ttl.Milliseconds(), found)
+		other, taken, err := c.run(ctx, c.store.take, c.value, c.ttl.Milliseconds(), found)
 		if err != nil {
 			return 0, Record{}, err
 		}
@@ -193,14 +196,14 @@ func (c *Claim) Complete(ctx context.Context) (ours bool, err error) {
 	}
 	done := c.mine
 	done.State = Done
-	_, ours, err = c.run(ctx, c.store.complete, c.mine.String(), done.String(), c.store.retention.Milliseconds())
+	_, ours, err = c.run(ctx, c.store.complete, c.value, done.String(), c.store.retention.Milliseconds())
 	return ours, err
 }
 
 // Release takes the claim back, so that a copy can be sent. ours is false if
 // somebody else has it: then nobody needs a copy.
 func (c *Claim) Release(ctx context.Context) (ours bool, err error) {
-	_, ours, err = c.run(ctx, c.store.release, c.mine.String())
+	_, ours, err = c.run(ctx, c.store.release, c.value)
 	return ours, err
 }
 

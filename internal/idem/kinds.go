@@ -81,12 +81,16 @@ func Dial(rawURL string, pool int) (Client, error) {
 		dials   = 1
 		cut     = true // else a deadline does not cut a command short
 	)
+	// Whatever waits goes with the next batch: who is left out of it is acked out of
+	// turn, which costs the broker more than Redis.
+	batches := &redis.AutoPipelineOptions{MaxBatchSize: 1000}
 	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	switch {
 	case t.sentinel != nil:
 		o := t.sentinel
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Timeout, Timeout, Timeout
 		o.PoolSize, o.PoolTimeout, o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = pool, wait, retries, dials, cut
+		o.AutoPipelineOptions = batches
 		o.ReplicaOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 		return redis.NewFailoverClient(o), nil
 	case t.cluster != nil:
@@ -94,6 +98,7 @@ func Dial(rawURL string, pool int) (Client, error) {
 		o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Timeout, Timeout, Timeout
 		o.PoolSize, o.PoolTimeout, o.MaxRedirects, o.DialerRetries, o.ContextTimeoutEnabled = pool, wait, retries, dials, cut
 		o.MaxRetries = -1 // of a node's own client: the Cluster's retries
+		o.AutoPipelineOptions = batches
 		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
 		o.ClusterStateReloadInterval = reload
 		o.MaintNotificationsConfig = quiet
@@ -102,6 +107,7 @@ func Dial(rawURL string, pool int) (Client, error) {
 	o := t.one
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = Timeout, Timeout, Timeout
 	o.PoolSize, o.PoolTimeout, o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = pool, wait, retries, dials, cut
+	o.AutoPipelineOptions = batches
 	o.MaintNotificationsConfig = quiet
 	return redis.NewClient(o), nil
 }

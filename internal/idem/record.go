@@ -23,7 +23,7 @@ type Record struct {
 }
 
 func (r Record) String() string {
-	return fmt.Sprintf("%s %s %s %s", r.State, r.Owner, r.Nonce, r.Fingerprint)
+	return string(r.State) + " " + r.Owner.String() + " " + r.Nonce + " " + r.Fingerprint
 }
 
 // ParseRecord reads a value that [Record.String] made, and nothing else: what it

@@ -25,7 +25,9 @@ type Owner struct {
 	Life string
 }
 
-func (o Owner) String() string { return fmt.Sprintf("%s/%s/%d/%s", o.Boot, o.File, o.Slot, o.Life) }
+func (o Owner) String() string {
+	return o.Boot + "/" + o.File + "/" + strconv.Itoa(o.Slot) + "/" + o.Life
+}
 
 // ParseOwner reads what [Owner.String] wrote, and nothing else: what it accepts
 // is written again as the same text.

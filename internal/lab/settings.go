@@ -58,6 +58,7 @@ type Settings struct {
 
 // A read is one round trip that several wait for.
 type read struct {
+	until    time.Time // the first who waits for it waits no longer
 	done     chan struct{}
 	settings event.Settings
 	err      error
@@ -70,7 +71,8 @@ func NewSettings(c Client, ns notify.Namespace) *Settings {
 
 // Get returns what is set now. All who call while one read is on its way share
 // the next one, which is sent after they called: nobody gets an answer older
-// than the question. So without a deadline it takes at most two commands' time.
+// than the question. Without a deadline it takes at most the time of one command and
+// its retry.
 func (s *Settings) Get(ctx context.Context) (event.Settings, error) {
 	r := s.join()
 	select {
@@ -85,7 +87,7 @@ func (s *Settings) join() *read {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next == nil {
-		s.next = &read{done: make(chan struct{})}
+		s.next = &read{until: time.Now().Add(answerTime), done: make(chan struct{})}
 	}
 	r := s.next
 	if !s.running {
@@ -99,7 +101,7 @@ func (s *Settings) join() *read {
 // command has a time-out.
 func (s *Settings) readAll() {
 	for r := s.take(); r != nil; r = s.take() {
-		fields, err := s.read()
+		fields, err := s.read(r.until)
 		if err != nil {
 			r.err = fmt.Errorf("read settings: %w", err)
 		} else {
@@ -115,12 +117,12 @@ const answerTime = 2 * time.Second
 // read goes with the claims' commands: after an outage a pool of connections of its
 // own could find Redis away for a second longer than they do. What is queued there
 // waits its turn, but nobody waits longer than for a command by itself.
-func (s *Settings) read() (map[string]string, error) {
+func (s *Settings) read(until time.Time) (map[string]string, error) {
 	pipe, err := s.client.AsyncAutoPipeline()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	get := redis.NewMapStringStringCmd(ctx, "hgetall", s.key)
 	if err := pipe.Submit(ctx, get).WaitContext(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -84,30 +85,62 @@ func Encode(n Notification) []byte {
 // that it does not know are left alone, so that a newer producer's messages
 // can be read.
 func Decode(body []byte) (Notification, error) {
+	n, ok := decodePlain(string(body))
+	if !ok {
+		var err error
+		if n, err = decodeJSON(body); err != nil {
+			return Notification{}, fmt.Errorf("%w: %v", ErrMalformed, err)
+		}
+	}
+	if err := n.Validate(); err != nil {
+		return Notification{}, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	return n, nil
+}
+
+// decodePlain reads the very form that [Encode] writes when no letter needs an
+// escape, in a tenth of the time. Of anything else it knows nothing.
+func decodePlain(body string) (n Notification, ok bool) {
+	rest, opened := strings.CutPrefix(body, `{"id":"`)
+	id, rest, hasUser := strings.Cut(rest, `","user":"`)
+	user, rest, hasText := strings.Cut(rest, `","text":"`)
+	text, closed := strings.CutSuffix(rest, `"}`)
+	ok = opened && hasUser && hasText && closed && isPlain(id) && isPlain(user) && isPlain(text)
+	return Notification{ID: id, User: user, Text: text}, ok
+}
+
+// isPlain says whether s stands in JSON as it is: ASCII without what ends a string
+// or begins an escape.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func decodeJSON(body []byte) (Notification, error) {
 	var fields struct{ ID, User, Text *string }
 	d := json.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&fields); err != nil {
 		if errors.Is(err, io.EOF) {
-			return Notification{}, fmt.Errorf("%w: the body is empty", ErrMalformed)
+			return Notification{}, errors.New("the body is empty")
 		}
-		return Notification{}, fmt.Errorf("%w: %v", ErrMalformed, err)
+		return Notification{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Notification{}, fmt.Errorf("%w: something follows the notification", ErrMalformed)
+		return Notification{}, errors.New("something follows the notification")
 	}
 	for _, f := range []struct {
 		name string
 		is   *string
 	}{{"id", fields.ID}, {"user", fields.User}, {"text", fields.Text}} {
 		if f.is == nil {
-			return Notification{}, fmt.Errorf("%w: no %s", ErrMalformed, f.name)
+			return Notification{}, fmt.Errorf("no %s", f.name)
 		}
 	}
-	n := Notification{ID: *fields.ID, User: *fields.User, Text: *fields.Text}
-	if err := n.Validate(); err != nil {
-		return Notification{}, fmt.Errorf("%w: %v", ErrMalformed, err)
-	}
-	return n, nil
+	return Notification{ID: *fields.ID, User: *fields.User, Text: *fields.Text}, nil
 }
 
 // Key returns the name of the idempotency record of n on channel c, without a

@@ -50,7 +50,8 @@ type Config struct {
 	// Records is nil for a worker without Redis, which then neither counts
 	// crashes nor claims.
 	Records *idem.Store
-	// Settings is asked for each delivery.
+	// Settings is asked for each delivery. It answers, or fails, within twice
+	// idem.Timeout, whatever its context.
 	Settings func(context.Context) (event.Settings, error)
 	// Marks makes crash points fire once; nil: they don't fire, but for those
 	// that fire always.

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"net/http/httptrace"
+	"sync"
 	"time"
 
 	"notifylab/internal/event"
@@ -25,6 +27,19 @@ func (h *handling) crash(p Point) {
 	since := idem.Now()
 	h.Suspend()
 	h.say(event.Event{Kind: event.Woke, Point: string(p), Elapsed: since.Elapsed().Milliseconds()})
+}
+
+// crashInSend lets the point in a send be passed when the first byte of an answer
+// is there, if the message has armed it. After passed it is not passed any more; if
+// it is being passed, that is waited for.
+func (h *handling) crashInSend(ctx context.Context) (_ context.Context, passed func()) {
+	if h.armed.Point != MidSend {
+		return ctx, func() {}
+	}
+	var first sync.Once
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotFirstResponseByte: func() { first.Do(func() { h.crash(MidSend) }) },
+	}), func() { first.Do(func() {}) }
 }
 
 // fires says whether an armed point fires now. It is marked in Redis first, since

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"net/http/httptrace"
-	"sync"
 
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
@@ -78,22 +76,19 @@ func (h *handling) settings(ctx context.Context) (event.Settings, error) {
 // the worker. Under a lease it ends in time for its record to be written, by the
 // clocks of the lease itself: whatever passed since the clock check counts.
 func (h *handling) send(settings event.Settings) notify.Result {
-	ctx, cancel := context.WithTimeout(context.Background(), h.SendTimeout)
-	defer cancel()
+	limit := h.SendTimeout
 	if h.claim != nil && h.Without != Clock {
-		ctx, cancel = context.WithTimeout(ctx, h.claim.Left()-idem.Timeout)
-		defer cancel()
+		limit = min(limit, h.claim.Left()-idem.Timeout)
 	}
-	var first sync.Once
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotFirstResponseByte: func() { first.Do(func() { h.crash(MidSend) }) },
-	})
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	ctx, passed := h.crashInSend(ctx)
 	a := notify.Attempt{Channel: h.Channel, Notification: h.n}
 	if settings.ProviderKey {
 		a.Key = notify.ProviderKey(h.n, h.Channel)
 	}
 	result := h.Sender.Send(ctx, a)
-	first.Do(func() {}) // a point that is being passed is passed now, and no other later
+	passed()
 	return result
 }
 

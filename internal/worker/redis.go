@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifylab/internal/event"
-	"notifylab/internal/idem"
 )
 
 // Waits between tries while a server is away.
@@ -28,7 +27,7 @@ var errLeft = errors.New("left to the broker")
 // claim.
 func (h *handling) untilRedisAnswers(ctx context.Context, do func(context.Context) error) error {
 	for wait := firstWait; ; wait = longer(wait) {
-		if h.try(ctx, do) == nil {
+		if h.try(do) == nil {
 			return nil
 		}
 		select {
@@ -45,7 +44,7 @@ func (h *handling) untilRedisAnswers(ctx context.Context, do func(context.Contex
 // no other who could do it. Once the worker is to stop it is tried a little longer,
 // and the error returned.
 func (h *handling) insist(ctx context.Context, do func(context.Context) error) error {
-	err := h.try(ctx, do)
+	err := h.try(do)
 	if err == nil {
 		return nil
 	}
@@ -55,7 +54,7 @@ func (h *handling) insist(ctx context.Context, do func(context.Context) error) e
 	for wait := firstWait; err != nil; wait = longer(wait) {
 		select {
 		case <-time.After(wait):
-			err = h.try(ctx, do)
+			err = h.try(do)
 		case <-patience.Done():
 			return err
 		}
@@ -63,12 +62,11 @@ func (h *handling) insist(ctx context.Context, do func(context.Context) error) e
 	return nil
 }
 
-// try calls do with a deadline of its own, whatever becomes of ctx.
-func (h *handling) try(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*idem.Timeout)
-	defer cancel()
+// try calls do, whatever becomes of the session or the worker. What do asks Redis
+// has a limit of its own.
+func (h *handling) try(do func(context.Context) error) error {
 	asked := time.Now()
-	err := do(ctx)
+	err := do(context.Background())
 	if err == nil {
 		h.redis.up(h.Worker)
 	} else {

@@ -78,19 +78,25 @@ func (sh *shift) dispatch(ctx context.Context) {
 // begin has h handled as soon as there is room: for one handler, or, a suspect,
 // for all of them, so that nothing else is in hand and a crash is its own.
 func (sh *shift) begin(ctx context.Context, h *handling) {
-	places, handle := 1, h.run
+	places := 1
 	if isSuspect(h.d) {
 		places = sh.Concurrency
-		handle = func(ctx context.Context) ending { return sh.untilSettled(ctx, h) }
 	}
 	if !sh.enter(sh.life, places) {
 		return // not begun
 	}
 	sh.all.Go(func() {
-		end := handle(ctx)
+		end := sh.handle(ctx, h)
 		sh.leave(places)
 		sh.after(ctx, h, end)
 	})
+}
+
+func (sh *shift) handle(ctx context.Context, h *handling) ending {
+	if isSuspect(h.d) {
+		return sh.untilSettled(ctx, h)
+	}
+	return h.run(ctx)
 }
 
 // enter takes places at the gate, when they are free. It returns false, with none,
