@@ -58,7 +58,7 @@ Measure on an idle machine. All of it takes some minutes.`,
 	}
 	set := cmd.Flags()
 	set.StringSliceVar(&f.only, "only", nil, "measure these: a part, or a figure such as consume/lease")
-	set.IntVar(&f.messages, "messages", 20000, "messages of one publish or consume run")
+	set.IntVar(&f.messages, "messages", 50000, "messages of one publish or consume run")
 	set.IntVar(&f.rounds, "rounds", 5, "runs of each; medians are shown")
 	set.IntVar(&f.prefetch, "prefetch", 512, "of the consumers")
 	set.IntVar(&f.concurrency, "concurrency", 256, "of the workers")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -73,11 +74,91 @@ func (b *bench) publishBare(ctx context.Context) (float64, error) {
 	return rate(b.Messages, began), nil
 }
 
-// consumeBare consumes and acks what has arrived by one ack.
+// consumeBare acks what has arrived by one ack: what the broker and the library can
+// do if nobody does anything with a message.
 func (b *bench) consumeBare(ctx context.Context) (float64, error) {
+	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
+		for n := 0; n < b.Messages; {
+			tag, ok := <-tags
+			for more := true; ok && more; {
+				n++
+				select {
+				case next, open := <-tags:
+					if ok = open; open {
+						tag = next
+					}
+				default:
+					more = false
+				}
+			}
+			if !ok {
+				return fmt.Errorf("the channel closed after %d deliveries", n)
+			}
+			if err := ack(tag); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// consumeHandlers has as many handlers as a worker, which do nothing: what anybody
+// pays who does something with several messages at a time. One ack covers all up to
+// the lowest that is not handled.
+func (b *bench) consumeHandlers(ctx context.Context) (float64, error) {
+	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
+		handled := make(chan uint64, b.Prefetch)
+		var handlers sync.WaitGroup
+		for range b.Concurrency {
+			handlers.Go(func() {
+				for tag := range tags {
+					handled <- tag
+				}
+			})
+		}
+		go func() {
+			handlers.Wait()
+			close(handled)
+		}()
+		last := uint64(b.Messages)
+		open := map[uint64]bool{} // handled above a hole
+		for acked := uint64(0); acked < last; {
+			tag, ok := <-handled
+			for more := true; ok && more; {
+				open[tag] = true
+				select {
+				case tag, ok = <-handled:
+				default:
+					more = false
+				}
+			}
+			if !ok {
+				return fmt.Errorf("the channel closed after %d acks", acked)
+			}
+			upTo := acked
+			for open[upTo+1] {
+				upTo++
+				delete(open, upTo)
+			}
+			if upTo == acked {
+				continue
+			}
+			if err := ack(upTo); err != nil {
+				return err
+			}
+			acked = upTo
+		}
+		return nil
+	})
+}
+
+// consumeBy fills the queue and returns how many messages a second a bare client has
+// acked in its way, from connecting to its last ack.
+func (b *bench) consumeBy(ctx context.Context, way func(tags <-chan uint64, ack func(uint64) error) error) (float64, error) {
 	if err := b.fill(ctx, b.Messages); err != nil {
 		return 0, err
 	}
+	began := time.Now()
 	ch, closing, err := b.bareChannel()
 	if err != nil {
 		return 0, err
@@ -86,7 +167,6 @@ func (b *bench) consumeBare(ctx context.Context) (float64, error) {
 	if err := ch.Qos(b.Prefetch, 0, false); err != nil {
 		return 0, err
 	}
-	began := time.Now()
 	in, err := ch.ConsumeWithContext(ctx, b.work(), bareTag, false, false, false, false, nil)
 	if err != nil {
 		return 0, err
@@ -100,25 +180,8 @@ func (b *bench) consumeBare(ctx context.Context) (float64, error) {
 			tags <- d.DeliveryTag
 		}
 	}()
-	for n := 0; n < b.Messages; {
-		tag, ok := <-tags
-		for more := true; ok && more; {
-			n++
-			select {
-			case next, open := <-tags:
-				if ok = open; open {
-					tag = next
-				}
-			default:
-				more = false
-			}
-		}
-		if !ok {
-			return 0, fmt.Errorf("the channel closed after %d deliveries", n)
-		}
-		if err := ch.Ack(tag, true); err != nil {
-			return 0, err
-		}
+	if err := way(tags, func(tag uint64) error { return ch.Ack(tag, true) }); err != nil {
+		return 0, err
 	}
 	perS := rate(b.Messages, began)
 	// A quorum queue drops acks that it has not come to when the channel closes; it

@@ -43,9 +43,12 @@ func consumeManners() map[string]manner {
 	}
 }
 
+const handlers = "consume/handlers" // of a bare client
+
 // consumeNames are the manners' in their order. All is settings, lines and journal.
 func consumeNames() []string {
 	return []string{
+		handlers,
 		"consume/none", "consume/record", "consume/lease", "consume/lease+key",
 		"consume/lease+settings", "consume/lease+lines", "consume/lease+journal", "consume/lease+http", "consume/lease+all",
 	}
@@ -55,7 +58,11 @@ func (b *bench) consume(ctx context.Context) error {
 	manners := consumeManners()
 	var ways []way
 	for _, name := range consumeNames() {
-		ways = append(ways, way{name, func(ctx context.Context) (float64, error) { return b.consumeAs(ctx, manners[name]) }})
+		run := func(ctx context.Context) (float64, error) { return b.consumeAs(ctx, manners[name]) }
+		if name == handlers {
+			run = b.consumeHandlers
+		}
+		ways = append(ways, way{name, run})
 	}
 	return b.compare(ctx, way{"consume/bare", b.consumeBare}, ways...)
 }
