@@ -18,6 +18,7 @@ type soakFlags struct {
 	duration, killEvery, restartEvery, timeout time.Duration
 	rate, setting                              string
 	seed                                       int64
+	concurrency                                int
 }
 
 func (a *app) soakCommand() *cobra.Command {
@@ -33,9 +34,9 @@ settled, the provider's ledger says what became of each message. The servers are
 of its own.
 
 What may happen, by setting
-  none        sent again: at most the prefetch (32) for each kill, and for each worker
-              whose session a restart of RabbitMQ ends
-  record      lost: at most one for each handler (16) and kill
+  none        sent again: at most the prefetch, which is twice the concurrency, for each
+              kill, and for each worker whose session a restart of RabbitMQ ends
+  record      lost: at most one for each handler (the concurrency) and kill
   lease       sent again: at most one for each handler and kill
   key         nothing lost, nothing twice; lease+key likewise
   ack-early   lost: one for each handler and kill; sent again as without any
@@ -60,6 +61,7 @@ time, nothing was killed, no servers of its own to be had), 64 wrong usage.`,
 	set.DurationVar(&f.duration, "duration", 2*time.Minute, "how long there is traffic")
 	set.DurationVar(&f.killEvery, "kill-every", 2*time.Second, "how often a worker is killed; 0: never")
 	set.DurationVar(&f.restartEvery, "restart-every", 30*time.Second, "how often a server is restarted, Redis and RabbitMQ in turn; 0: never")
+	set.IntVar(&f.concurrency, "concurrency", 16, "deliveries that a worker handles at once; its prefetch is twice that")
 	set.StringVar(&f.rate, "rate", "500/s", "how many events a second, each on both channels")
 	set.Var(newChoice(&f.setting, "lease", soakSettingNames()...), "setting", strings.Join(soakSettingNames(), ", "))
 	set.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long it may take, after the traffic, until all is settled")
@@ -78,6 +80,8 @@ func soakSettingNames() []string {
 // check returns how often an event is published.
 func (f *soakFlags) check(ns notify.Namespace) (every time.Duration, err error) {
 	switch {
+	case f.concurrency < 1:
+		return 0, usagef("--concurrency %d: at least 1", f.concurrency)
 	case f.killEvery < 0:
 		return 0, usagef("--kill-every %v: at least 0, which is never", f.killEvery)
 	case f.restartEvery < 0:
@@ -105,7 +109,8 @@ func (a *app) soak(ctx context.Context, f soakFlags, every time.Duration) error 
 		Duration: f.duration, Every: every, KillEvery: f.killEvery, RestartEvery: f.restartEvery,
 		Config: scenario.Config{
 			Namespace: r.runNamespace(), Settings: scenario.SettingsNamed(f.setting), Seed: f.seed, Timeout: f.timeout, Emit: out.event,
-			Worker: func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
+			Concurrency: f.concurrency,
+			Worker:      func(c notify.Channel) []string { return []string{self(), "worker", string(c)} },
 		},
 	}
 	if k.Seed == 0 {

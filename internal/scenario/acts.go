@@ -154,7 +154,7 @@ func (s *stage) startMessage(ctx context.Context, p post, m broker.Message) (con
 func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (*supervise.Process, error) {
 	argv := append(append([]string(nil), s.Worker(c)...),
 		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json",
-		"--provider-url", s.listening.URL(), "--prefetch", "1", "--concurrency", "1", "--queue-expires", s.expiry().String(), "--key-expires", keyMemory.String())
+		"--provider-url", s.listening.URL(), "--prefetch", strconv.Itoa(s.prefetch()), "--concurrency", strconv.Itoa(s.concurrency()), "--queue-expires", s.expiry().String(), "--key-expires", keyMemory.String())
 	if s.Settings.Ack == "early" { // of no lab's settings, but the worker's own
 		argv = append(argv, "--ack", "early")
 	}
@@ -168,6 +168,17 @@ func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (
 		return p, never{fmt.Sprintf("no %s worker became ready", c), s.ends(from), context.Cause(ctx)}
 	}
 	return p, nil
+}
+
+// concurrency and prefetch are what a worker has in hand at once unless a scenario
+// needs otherwise: one message, or more deliveries than handlers.
+func (c Config) concurrency() int { return max(1, c.Concurrency) }
+
+func (c Config) prefetch() int {
+	if c.Concurrency <= 1 {
+		return 1
+	}
+	return 2 * c.Concurrency
 }
 
 // ends says how workers have ended from the n-th event on, or what was said last.

@@ -51,24 +51,35 @@ func TestHarms(t *testing.T) {
 	t.Run("spoilt", func(t *testing.T) { testSpoilt(t, pair) })
 }
 
-// playHarm plays one on a pair that was harmed before. RabbitMQ 3.10.8 can be left by
-// a restart so that it answers every declare of a quorum queue with INTERNAL_ERROR,
-// until it is started again (its supervisor of dead-lettering is gone): then it is.
-func playHarm(t *testing.T, r rig, s Scenario) Verdict {
+// playHarm plays one on a pair that was harmed before.
+func playHarm(t *testing.T, r rig, s Scenario) (v Verdict) {
 	t.Helper()
-	v, err := s.Run(t.Context(), r.Config)
-	if err == nil || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
-		if err != nil {
-			t.Fatalf("%s: %v", s.Name, err)
-		}
-		return v
+	err := onHarmed(t, r.Pair, func() (err error) {
+		v, err = s.Run(t.Context(), r.Config)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", s.Name, err)
 	}
-	for _, do := range []func(context.Context, servers.Server) error{r.Pair.Stop, r.Pair.Start} {
+	return v
+}
+
+// onHarmed plays something on a pair that was harmed before. RabbitMQ 3.10.8 can be
+// left by a restart so that it answers every declare of a quorum queue with
+// INTERNAL_ERROR, until it is started again (its supervisor of dead-lettering is
+// gone): then it is, and the play played again.
+func onHarmed(t *testing.T, pair *servers.Pair, play func() error) error {
+	t.Helper()
+	err := play()
+	if err == nil || !strings.Contains(err.Error(), "INTERNAL_ERROR") {
+		return err
+	}
+	for _, do := range []func(context.Context, servers.Server) error{pair.Stop, pair.Start} {
 		if err := do(t.Context(), servers.RabbitMQ); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return r.run(t, s)
+	return play()
 }
 
 // testSpoilt: what can't be shown is inconclusive, and a run that ends while a

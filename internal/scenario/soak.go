@@ -3,7 +3,6 @@ package scenario
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -29,12 +28,9 @@ type Soak struct {
 	Progress func(Tally)
 }
 
-// What each soak has: more in hand than handlers, and sends that take a while, so
-// that a kill always hits some.
+// What each soak has: sends take a while, so that a kill always hits some.
 const (
 	crewSize  = 2 // workers of each channel
-	handlers  = 16
-	prefetch  = 32
 	sendTakes = 20 * time.Millisecond
 )
 
@@ -139,10 +135,7 @@ var errTrafficOver = errors.New("the traffic is over")
 // muster starts the workers that there are to be, and returns when they are ready.
 func (s *soaking) muster(ctx context.Context) error {
 	s.crew = nil
-	flags := []string{
-		"--prefetch", strconv.Itoa(prefetch), "--concurrency", strconv.Itoa(handlers),
-		"--events", "summary", "--journal", "off", "--crash-points=false",
-	}
+	flags := []string{"--events", "summary", "--journal", "off", "--crash-points=false"}
 	for _, c := range s.topology.Channels {
 		for range crewSize {
 			p, err := s.worker(ctx, c, flags...)

@@ -15,11 +15,17 @@ import (
 	"notifylab/internal/servers/serverstest"
 )
 
+// What the workers of a soak have here.
+const (
+	handlers = 16
+	prefetch = 32
+)
+
 // shortSoak has time for some kills and for a restart of each server.
 func shortSoak(t *testing.T, pair *servers.Pair, settings event.Settings) (Soak, rig) {
 	t.Helper()
 	r := harmRig(t, pair)
-	r.Settings = settings
+	r.Settings, r.Concurrency = settings, handlers
 	return Soak{
 		Config: r.Config, Duration: 7 * time.Second, Every: 5 * time.Millisecond,
 		KillEvery: 300 * time.Millisecond, RestartEvery: 1800 * time.Millisecond,
@@ -99,15 +105,22 @@ func TestSoak(t *testing.T) {
 				cancel(cause)
 			}
 		}
-		if v, _, err := k.Run(ctx); !errors.Is(err, cause) {
-			t.Errorf("%v, %s", err, explain(v))
+		err := onHarmed(t, pair, func() error {
+			_, _, err := k.Run(ctx)
+			return err
+		})
+		if !errors.Is(err, cause) {
+			t.Errorf("it ended with %v", err)
 		}
 	})
 }
 
-func soak(t *testing.T, k Soak) (Verdict, Tally) {
+func soak(t *testing.T, k Soak) (v Verdict, sum Tally) {
 	t.Helper()
-	v, sum, err := k.Run(t.Context())
+	err := onHarmed(t, k.Pair, func() (err error) {
+		v, sum, err = k.Run(t.Context())
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +217,7 @@ func TestJudgeSoak(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, name := range all {
-			v := judgeSoak(Soak{Config: Config{Settings: SettingsNamed(name)}, Duration: 20 * s}, c.end)
+			v := judgeSoak(Soak{Config: Config{Settings: SettingsNamed(name), Concurrency: handlers}, Duration: 20 * s}, c.end)
 			want := NotHeld
 			if slices.Contains(c.holds, name) {
 				want = Held

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"notifylab/internal/event"
 	"notifylab/internal/notify"
 	"notifylab/internal/servers"
 )
@@ -13,13 +12,14 @@ import (
 // An allowance is how many messages one interruption may lose, or have sent again.
 type allowance struct{ kill, restart int }
 
-// allowances are what the protocol leaves open, by settings. A kill hits what its
+// allowances are what the protocol leaves open in a soak, by its settings. A kill hits what its
 // worker has in hand: with ack late all that is prefetched can come again, with a
 // lease what each handler had sent and not yet marked. A restart of RabbitMQ ends
 // the session of every worker; handlers go on, so with a record nothing is sent
 // again. A key that the provider knows closes all of it.
-func allowances(s event.Settings) (lost, twice allowance) {
+func allowances(k Soak) (lost, twice allowance) {
 	const all = crewSize * 2 // workers
+	s, handlers, prefetch := k.Settings, k.concurrency(), k.prefetch()
 	switch {
 	case s.Ack == "early":
 		return allowance{handlers, all * handlers}, allowance{prefetch, all * prefetch}
@@ -62,7 +62,7 @@ const late = sendTakes + time.Second
 
 // judgeSoak is pure.
 func judgeSoak(k Soak, e soakEnd) Verdict {
-	lost, twice := allowances(k.Settings)
+	lost, twice := allowances(k)
 	v := Verdict{ElapsedMS: e.ElapsedMS, Accepted: e.Accepted}
 	switch {
 	case e.Confirmed == 0:

@@ -126,7 +126,7 @@ func TestSpec(t *testing.T) {
 	for _, setting := range []string{"none", "record", "lease", "key", "lease+key", "early", "park"} {
 		t.Run(setting+"/sends and verdicts", func(t *testing.T) {
 			t.Parallel()
-			s := newSpec(t, setting, append(append([]row(nil), sends...), verdicts...), 100)
+			s := newSpec(t, setting, append(append([]row(nil), sends...), verdicts...), 512)
 			w := s.start()
 			s.check(w.stop)
 		})
@@ -156,7 +156,7 @@ var behind = notify.Notification{ID: "behind", User: "8", Text: "the one behind"
 func newSpec(t *testing.T, setting string, rows []row, prefetch int) *spec {
 	t.Helper()
 	s := &spec{rig: newRig(t, func(o *options) {
-		o.Prefetch, o.Concurrency = prefetch, min(prefetch, 8)
+		o.Prefetch, o.Concurrency = prefetch, min(prefetch, 256) // those of bench
 		o.Backoff = []time.Duration{time.Hour} // what is put off stays there
 		o.SendTimeout = 2 * time.Second        // what hangs takes that long
 		o.AckEarly, o.ParkUnknown = setting == "early", setting == "park"
