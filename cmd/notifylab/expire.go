@@ -11,6 +11,7 @@ import (
 
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
+	"notifylab/internal/lab"
 	"notifylab/internal/passes"
 )
 
@@ -73,7 +74,7 @@ func (f *expireFlags) check() error {
 		return usagef("--count 0: with --every, so that there is an end to what it does in a second")
 	}
 	if f.crashAt != "" {
-		if _, err := passes.ParseArming(f.crashAt, append(passes.Points(), passes.ReactionPoints()...)); err != nil {
+		if _, err := lab.ParseArming(f.crashAt, append(passes.Points(), passes.ReactionPoints()...)); err != nil {
 			return usagef("--crash-at: %w", err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/worker"
 )
@@ -120,7 +121,7 @@ func (p produceFlags) batch() (batch, error) {
 	m := modes()[p.mode]
 	b := batch{channels: m.channels, crash: m.crash, count: p.count}
 	if p.crashAt != "" {
-		arming, err := worker.ParseArming(p.crashAt)
+		arming, err := lab.ParseArming(p.crashAt, worker.Points())
 		if err != nil {
 			return b, usagef("--crash-at: %w%s", err, nearestOf(p.crashAt, pointNames()))
 		}

@@ -56,7 +56,7 @@ func TestLab_on_clusters(t *testing.T) {
 
 	marks := NewMarks(c, ns)
 	for _, want := range []bool{true, false} {
-		if got, err := marks.First(ctx, "n", notify.Push, "after-claim"); got != want || err != nil {
+		if got, err := marks.First(ctx, "n", "push", "after-claim"); got != want || err != nil {
 			t.Errorf("mark: %v, %v, want %v", got, err, want)
 		}
 	}

@@ -25,10 +25,10 @@ type Marks struct {
 // NewMarks returns the marks of a namespace.
 func NewMarks(c Client, ns notify.Namespace) *Marks { return &Marks{client: c, namespace: ns} }
 
-// First says whether the point fires now for the first time for this message on
-// this channel, and marks that it did: before anything else happens there.
-func (m *Marks) First(ctx context.Context, id string, c notify.Channel, point string) (bool, error) {
-	key := m.namespace.Key("crash:" + id + ":" + string(c) + ":" + point)
+// First says whether the point fires now for the first time for this message and
+// whoever handles it, and marks that it did: before anything else happens there.
+func (m *Marks) First(ctx context.Context, id, who string, p Point) (bool, error) {
+	key := m.namespace.Key("crash:" + id + ":" + who + ":" + string(p))
 	mine := xid.New().String()
 	found, err := m.client.SetArgs(ctx, key, mine, redis.SetArgs{Mode: "NX", Get: true, TTL: markMemory}).Result()
 	if errors.Is(err, redis.Nil) {

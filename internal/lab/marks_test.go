@@ -13,12 +13,12 @@ func TestMarks_FirstIsOne(t *testing.T) {
 	c, _ := dial(t)
 	ns := place(t, c)
 	ctx := soon(t)
-	for _, point := range []string{"after-claim", "before-ack"} {
+	for _, point := range []Point{"after-claim", "before-ack"} {
 		var firsts atomic.Int32
 		var wg sync.WaitGroup
 		for range 50 {
 			wg.Go(func() {
-				first, err := NewMarks(c, ns).First(ctx, "n-1", notify.Push, point)
+				first, err := NewMarks(c, ns).First(ctx, "n-1", "push", point)
 				if err != nil {
 					t.Error(err)
 				}
@@ -33,11 +33,10 @@ func TestMarks_FirstIsOne(t *testing.T) {
 		}
 	}
 	for _, other := range []struct {
-		ns notify.Namespace
-		id string
-		c  notify.Channel
-	}{{ns, "n-2", notify.Push}, {ns, "n-1", notify.Email}, {place(t, c), "n-1", notify.Push}} {
-		if first, err := NewMarks(c, other.ns).First(ctx, other.id, other.c, "after-claim"); !first || err != nil {
+		ns      notify.Namespace
+		id, who string
+	}{{ns, "n-2", "push"}, {ns, "n-1", "email"}, {place(t, c), "n-1", "push"}} {
+		if first, err := NewMarks(c, other.ns).First(ctx, other.id, other.who, "after-claim"); !first || err != nil {
 			t.Errorf("%v: want a first time of its own, got %v, %v", other, first, err)
 		}
 	}
@@ -53,17 +52,17 @@ func TestMarks_LostReply(t *testing.T) {
 	c, n := dial(t)
 	m := NewMarks(c, place(t, c))
 	n.losing("set", 1)
-	if first, err := m.First(soon(t), "n-1", notify.Push, "mid-send"); !first || err != nil {
+	if first, err := m.First(soon(t), "n-1", "push", "mid-send"); !first || err != nil {
 		t.Errorf("want the first, got %v, %v", first, err)
 	}
 	if sent := n.count("set"); sent != 2 {
 		t.Errorf("want the mark twice, got it %d times", sent)
 	}
-	if first, err := m.First(soon(t), "n-1", notify.Push, "mid-send"); first || err != nil {
+	if first, err := m.First(soon(t), "n-1", "push", "mid-send"); first || err != nil {
 		t.Errorf("want no second, got %v, %v", first, err)
 	}
 	n.losing("set", 2)
-	if first, err := m.First(soon(t), "n-2", notify.Push, "mid-send"); first || err == nil {
+	if first, err := m.First(soon(t), "n-2", "push", "mid-send"); first || err == nil {
 		t.Errorf("want an error, got %v", first)
 	}
 }

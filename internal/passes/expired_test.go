@@ -36,20 +36,3 @@ func TestDecode(t *testing.T) {
 	}
 	same(t, "notification", e.Notification(), notify.Notification{ID: "e1", User: "7", Text: e.Text})
 }
-
-func TestParseArming(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]Arming{
-		"after-read": {Point: AfterRead}, "before-commit,stop": {Point: BeforeCommit, Stop: true},
-		"after-commit,always,stop": {Point: AfterCommit, Stop: true, Always: true},
-	} {
-		if got, err := ParseArming(text, Points()); err != nil || got != want {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "before-ack", "before-commit,", "before-commit,halt"} {
-		if got, err := ParseArming(text, Points()); err == nil || got != (Arming{}) {
-			t.Errorf("%q: %+v", text, got)
-		}
-	}
-}

@@ -8,13 +8,14 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 )
 
 // A handling is what happens to one record.
 type handling struct {
 	*tenure
 	Record
-	armed trap
+	armed lab.Trap
 }
 
 // handle sees one record to its end: read, handle, commit, or the last two the other
@@ -118,17 +119,17 @@ func (h *handling) arm(e broker.Entry) {
 	if e.Crash == "" || !h.CrashPoints {
 		return
 	}
-	armed, err := ParseArming(e.Crash, Points())
+	armed, err := lab.ParseArming(e.Crash, Points())
 	if err != nil {
 		h.note(err.Error())
 	}
-	h.armed = trap{armed, h.Marks, h.ID, h.Group.Name()}
+	h.armed = lab.Trap{Arming: armed, Marks: h.Marks, ID: h.ID, Who: h.Group.Name()}
 }
 
 // crash is a crash point: if the record has armed it the process dies here, or stops
 // until it is continued. Nothing is said between the line and the end.
 func (h *handling) crash(p Point) {
-	if !h.armed.fires(p, h.note) {
+	if !h.armed.Fires(p, h.note) {
 		return
 	}
 	if !h.armed.Stop {

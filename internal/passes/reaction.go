@@ -92,7 +92,7 @@ type reacting struct {
 	*Reaction
 	d     *notify.Delivery
 	x     Expired
-	armed trap
+	armed lab.Trap
 }
 
 // run sees a delivery to its end. An error means that it can't be settled.
@@ -206,18 +206,18 @@ func (h *reacting) arm() {
 	if h.d.Crash == "" || !h.CrashPoints {
 		return
 	}
-	armed, err := ParseArming(h.d.Crash, ReactionPoints())
+	armed, err := lab.ParseArming(h.d.Crash, ReactionPoints())
 	if err == nil && armed.Stop {
-		armed, err = Arming{}, fmt.Errorf("crash point %s: a reaction dies there or goes on, it does not stop", armed.Point)
+		armed, err = lab.Arming{}, fmt.Errorf("crash point %s: a reaction dies there or goes on, it does not stop", armed.Point)
 	}
 	if err != nil {
 		h.note(err.Error())
 	}
-	h.armed = trap{armed, h.Marks, h.x.ID, h.Name}
+	h.armed = lab.Trap{Arming: armed, Marks: h.Marks, ID: h.x.ID, Who: h.Name}
 }
 
 func (h *reacting) crash(p Point) {
-	if !h.armed.fires(p, h.note) {
+	if !h.armed.Fires(p, h.note) {
 		return
 	}
 	h.say(event.Event{Kind: event.Crash, Point: string(p)})

@@ -14,7 +14,7 @@ import (
 // stops until it is continued. All that happened before has been said by then,
 // and nothing is said between the line and the end.
 func (h *handling) crash(p Point) {
-	if h.armed.Point != p || !h.fires() {
+	if !h.armed.Fires(p, h.note) {
 		return
 	}
 	if !h.armed.Stop {
@@ -40,25 +40,6 @@ func (h *handling) crashInSend(ctx context.Context) (_ context.Context, passed f
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotFirstResponseByte: func() { first.Do(func() { h.crash(MidSend) }) },
 	}), func() { first.Do(func() {}) }
-}
-
-// fires says whether an armed point fires now. It is marked in Redis first, since
-// nothing in a delivery tells whether the message has been here before.
-func (h *handling) fires() bool {
-	if h.armed.Always {
-		return true
-	}
-	if h.Marks == nil {
-		h.note("crash point " + h.armed.String() + " does not fire: there is no Redis to mark it in")
-		return false
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*idem.Timeout+time.Second)
-	defer cancel()
-	first, err := h.Marks.First(ctx, h.n.ID, h.Channel, string(h.armed.Point))
-	if err != nil {
-		h.note("crash point " + h.armed.String() + " does not fire: " + err.Error())
-	}
-	return first
 }
 
 // flushTime is how long the journal may keep a worker from dying.

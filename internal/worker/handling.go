@@ -5,6 +5,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 )
 
@@ -16,7 +17,7 @@ type handling struct {
 
 	n         notify.Notification
 	malformed error // why there is none
-	armed     Arming
+	armed     lab.Trap
 
 	begun   bool // received was said
 	counted bool // as a suspect
@@ -32,7 +33,8 @@ func (w *Worker) newHandling(s Session, d *notify.Delivery) *handling {
 	h := &handling{Worker: w, s: s, d: d}
 	h.n, h.malformed = notify.Decode(d.Body)
 	if d.Crash != "" && w.CrashPoints && h.malformed == nil {
-		h.armed, _ = ParseArming(d.Crash)
+		armed, _ := lab.ParseArming(d.Crash, Points())
+		h.armed = lab.Trap{Arming: armed, Marks: w.Marks, ID: h.n.ID, Who: string(w.Channel)}
 	}
 	return h
 }
