@@ -16,7 +16,8 @@ func TestBench(t *testing.T) {
 	r.wantStatus(0)
 	lines := r.lines()
 	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues, 300 messages a run, prefetch 512, concurrency 256")) != 1 ||
-		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 || len(lines) != 5 {
+		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 ||
+		len(having(lines, "measured in ", "s")) != 1 || len(lines) != 7 {
 		t.Error(r.all())
 	}
 	for _, path := range []string{cpu, mem} {

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -266,68 +264,5 @@ func testPowerless(t *testing.T, pair *servers.Pair) {
 				t.Errorf("%s\n%s", r.name, r.all())
 			}
 		})
-	}
-}
-
-// The password of the broker is in no output and in no argument of a process.
-// (wagslane/go-rabbitmq#190)
-func testNoPasswordShows(t *testing.T, pair *servers.Pair) {
-	rabbitmqctl(t, pair, "set_permissions", "-p", "/", "u", ".*", ".*", ".*")
-	u, err := url.Parse(pair.AMQPURL)
-	do(t, "parse", err)
-	// The default user of Redis has no password, and takes any.
-	redis := strings.Replace(pair.RedisURL, "redis://", "redis://:"+secret+"@", 1)
-	for name, address := range map[string]string{
-		"right":     "amqp://u:" + secret + "@" + u.Host + "/",
-		"wrong":     "amqp://u:wrong" + secret + "@" + u.Host + "/",
-		"vhost":     "amqp://u:" + secret + "@" + u.Host + "/none",
-		"away":      "amqp://u:" + secret + "@" + nowhere,
-		"malformed": "amqp://u:" + secret + "@host:port",
-	} {
-		// Each with the words at which it is in full swing, if its servers let it.
-		for args, swing := range map[string]string{
-			"produce": "confirmed", "worker push --connect-timeout 1s": "READY", "supervise --connect-timeout 1s": "READY",
-			"scenario dead-letter": "RETRY", "provider --listen 127.0.0.1:0": "", "scenario list": "", "servers down": "", "completion bash": "", "help produce": "",
-			"api --listen 127.0.0.1:0 --connect-timeout 1s": "", "doctor": "", "settings": "", "queues": "", "records": "", "events": "", "reset --yes": "",
-			"dlq list push": "", "dlq show push": "", "dlq replay push --all": "", "dlq purge push --yes": "",
-		} {
-			outputs := []string{"-v", "-o json"}
-			if name != "right" {
-				swing, outputs = "", []string{"-v -o json"}
-			}
-			for _, more := range outputs {
-				t.Run(name+" "+args+" "+more, func(t *testing.T) {
-					t.Parallel()
-					wantNoSecret(cornerAt(t, address, redis), strings.Fields(args+" "+more), swing)
-				})
-			}
-		}
-	}
-}
-
-const secret = "S3cr3t"
-
-func forever(args []string) bool { return args[0] == "provider" || args[0] == "api" }
-
-func wantNoSecret(c corner, args []string, swing string) {
-	c.t.Helper()
-	r := c.start(args...)
-	switch {
-	case swing != "":
-		r.await(swing, func() bool { return strings.Contains(strings.ToLower(r.text()), strings.ToLower(swing)) })
-	case forever(args):
-		r.await("first words", func() bool { return len(r.errors()) > 0 })
-	}
-	for pid, command := range c.processes() {
-		if strings.Contains(command, secret) {
-			c.t.Errorf("%s: argument of %s: %s", r.name, pid, command)
-		}
-	}
-	if swing != "" || forever(args) {
-		r.signal(syscall.SIGTERM)
-	}
-	r.wait()
-	if strings.Contains(r.all(), secret) {
-		c.t.Errorf("%s with %s\n%s", r.name, c.amqp, r.all())
 	}
 }

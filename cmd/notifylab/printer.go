@@ -35,24 +35,39 @@ type printer struct {
 func (p *printer) event(e event.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.write(p.render(nil, e))
+}
+
+// events prints several in one write, for those who need not tell of each by itself.
+func (p *printer) events(all []event.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var lines []byte
+	for _, e := range all {
+		lines = p.render(lines, e)
+	}
+	p.write(lines)
+}
+
+// render appends the event's line, if it has one. It is called with the lock held.
+func (p *printer) render(lines []byte, e event.Event) []byte {
 	if p.hide != nil && p.hide(e) {
-		return
+		return lines
 	}
 	if p.json {
-		p.write(event.Encode(e))
-		return
+		return append(lines, event.Encode(e)...)
 	}
 	if e.Detail && !p.verbose {
-		return
+		return lines
 	}
 	c, words, rest, ok := p.palette.line(e, p.ns)
 	if !ok {
-		return
+		return lines
 	}
 	if words != "" { // else a colour would be switched on and off around nothing
 		words = c.Sprint(words)
 	}
-	p.write([]byte(p.when(e.Time) + p.source(e.Source) + words + rest + "\n"))
+	return append(lines, p.when(e.Time)+p.source(e.Source)+words+rest+"\n"...)
 }
 
 func (p *printer) when(t time.Time) string {
@@ -92,11 +107,11 @@ func (p *printer) object(v any) {
 }
 
 // write is called with the lock held.
-func (p *printer) write(line []byte) {
-	if p.gone {
+func (p *printer) write(lines []byte) {
+	if p.gone || len(lines) == 0 {
 		return
 	}
-	if _, err := p.w.Write(line); err != nil {
+	if _, err := p.w.Write(lines); err != nil {
 		p.gone = true
 		if p.closed != nil {
 			p.closed()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"notifylab/internal/broker"
-	"notifylab/internal/event"
 	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/worker"
@@ -186,16 +186,17 @@ func (b batch) nth(n int) notify.Notification {
 	case m.ID == "":
 		m.ID = xid.New().String()
 	case b.count > 1:
-		m.ID = fmt.Sprintf("%s-%d", m.ID, n)
+		m.ID += "-" + strconv.Itoa(n)
 	}
 	return m
 }
 
-// message returns n as the message for channel c.
-func (b batch) message(names broker.Names, c notify.Channel, n notify.Notification) broker.Message {
-	m := broker.NewMessage(names, c, n, b.crash)
-	if b.body != nil {
-		m.Body = b.body
+// message returns n as a message that has yet to be told its queue: it has the same
+// bytes for each.
+func (b batch) message(n notify.Notification) broker.Message {
+	m := broker.Message{ID: n.ID, Body: b.body, Crash: b.crash}
+	if m.Body == nil {
+		m.Body = notify.Encode(n)
 	}
 	return m
 }
@@ -210,7 +211,8 @@ type tally struct {
 	ElapsedMS int64  `json:"elapsed_ms"`
 }
 
-// fewMessages is up to how many are printed one by one.
+// fewMessages is up to how many are told of one by one, and not only what went
+// wrong.
 const fewMessages = 100
 
 // defaultText is what a person reads if nobody says what.
@@ -240,10 +242,16 @@ func (a *app) produce(ctx context.Context, b batch, p produceFlags) error {
 		return because(ctx, unavailableError{err})
 	}
 
-	run := &production{batch: b, names: names, publisher: publisher, timeout: p.publishTimeout, flights: make(chan flight, window)}
-	run.say = a.teller(out, b)
 	progress := a.progress(b.count, "events", b.count > fewMessages)
-	run.progress = func() { _ = progress.Add(1) }
+	run := &production{
+		batch: b, publisher: publisher, timeout: p.publishTimeout, flights: make(chan flight, window), pid: os.Getpid(),
+		tell:     out.events,
+		all:      out.json || b.count*len(b.channels) <= fewMessages,
+		progress: func(n int) { _ = progress.Add(n) },
+	}
+	for _, c := range b.channels {
+		run.queues = append(run.queues, names.Work(c))
+	}
 	t := run.run(ctx)
 	_ = progress.Finish()
 	if out.json {
@@ -269,17 +277,6 @@ func (a *app) dialBroker(ctx context.Context, name string, timeout time.Duration
 		return err
 	})
 	return conn, err
-}
-
-// teller prints what became of each message when they are few, else only what
-// went wrong.
-func (a *app) teller(out *printer, b batch) func(event.Event) {
-	few := b.count*len(b.channels) <= fewMessages
-	return func(e event.Event) {
-		if few || out.json || e.Kind != event.Queued {
-			out.event(e)
-		}
-	}
 }
 
 // progress is a bar on a terminal, and nothing elsewhere.

@@ -133,6 +133,21 @@ func TestProduce_says_what_became_of_each(t *testing.T) {
 	}
 }
 
+// What is known is told before more is awaited.
+func TestProduce_tells_at_once(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	r := c.start("produce", "--count", "2", "--rate", "0.001/s", "-o", "json")
+	for _, channel := range []string{"push", "email"} {
+		r.await(channel, func() bool { return len(having(r.lines(), `"kind":"queued"`, channel, "confirmed")) == 1 })
+	}
+	r.signal(syscall.SIGINT)
+	r.wantStatus(exitInterrupted)
+	if n := len(having(r.lines(), `"queued":1,"confirmed":2`)); n != 1 {
+		t.Error(r.all())
+	}
+}
+
 func TestProduce_modes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"notifylab/internal/broker"
@@ -15,12 +14,14 @@ import (
 // their fates awaited, in order, in another.
 type production struct {
 	batch
-	names     broker.Names
+	queues    []string // by channel, as in the batch
 	publisher *broker.Publisher
 	timeout   time.Duration // for a confirm
 	flights   chan flight
-	say       func(event.Event)
-	progress  func()
+	pid       int
+	tell      func([]event.Event)
+	all       bool // tell of each message, and not only of what went wrong
+	progress  func(events int)
 	err       error // why it stopped early
 }
 
@@ -33,17 +34,11 @@ type flight struct {
 
 func (p *production) run(ctx context.Context) tally {
 	began := time.Now()
-	t := tally{Kind: "produced"}
-	collected := make(chan struct{})
-	go func() {
-		defer close(collected)
-		for f := range p.flights {
-			p.collect(f, &t)
-		}
-	}()
+	collected := make(chan tally)
+	go func() { collected <- p.collect() }()
 	p.publish(ctx)
 	close(p.flights)
-	<-collected
+	t := <-collected
 	t.ElapsedMS = time.Since(began).Milliseconds()
 	return t
 }
@@ -54,12 +49,13 @@ func (p *production) publish(ctx context.Context) {
 		if p.every > 0 && !until(ctx, began.Add(time.Duration(i-1)*p.every)) || ctx.Err() != nil {
 			return
 		}
-		f := flight{n: p.nth(i)}
+		f := flight{n: p.nth(i), receipts: make([]*broker.Receipt, 0, len(p.queues))}
+		m := p.message(f.n)
 		starting, cancel := context.WithTimeout(ctx, p.timeout)
 		var err error
-		for _, c := range p.channels {
+		for _, m.Queue = range p.queues {
 			var r *broker.Receipt
-			if r, err = p.publisher.Start(starting, p.message(p.names, c, f.n)); err != nil {
+			if r, err = p.publisher.Start(starting, m); err != nil {
 				break
 			}
 			f.receipts = append(f.receipts, r)
@@ -93,29 +89,65 @@ func until(ctx context.Context, at time.Time) bool {
 	}
 }
 
-func (p *production) collect(f flight, t *tally) {
-	ctx, cancel := context.WithDeadline(context.Background(), f.deadline)
-	defer cancel()
-	t.Queued++
-	for i, r := range f.receipts {
-		c := p.channels[i]
-		fate, why := r.Wait(ctx)
-		e := event.Event{Time: time.Now(), Source: "producer", PID: os.Getpid(), ID: f.n.ID, Channel: string(c), User: f.n.User, Queue: p.names.Work(c)}
-		switch fate {
-		case broker.Confirmed:
-			t.Confirmed++
-			e.Kind, e.State = event.Queued, "confirmed"
-		case broker.Returned:
-			t.Returned++
-			e.Kind = event.Returned
-		default:
-			t.Unknown++
-			e.Kind = event.Unconfirmed
+// mostTold is how many events are told of at a time.
+const mostTold = 64
+
+// collect counts what becomes of the flights and tells of it: of all that is known
+// at once, before it waits for more.
+func (p *production) collect() tally {
+	t := tally{Kind: "produced"}
+	told, progress := make([]event.Event, 0, mostTold), 0
+	tell := func() {
+		if progress == 0 && len(told) == 0 {
+			return
 		}
-		if why != nil {
-			e.Reason = why.Error()
-		}
-		p.say(e)
+		p.tell(told)
+		p.progress(progress)
+		told, progress = told[:0], 0
 	}
-	p.progress()
+	for f := range p.flights {
+		t.Queued++
+		for i, r := range f.receipts {
+			if len(told) == mostTold || !r.Answered() {
+				tell()
+			}
+			if e := p.fate(f, i, &t); p.all || e.Kind != event.Queued {
+				told = append(told, e)
+			}
+		}
+		progress++
+		if len(p.flights) == 0 {
+			tell()
+		}
+	}
+	return t
+}
+
+// fate waits for what becomes of a flight's i-th message.
+func (p *production) fate(f flight, i int, t *tally) event.Event {
+	ctx := context.Background()
+	if r := f.receipts[i]; !r.Answered() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, f.deadline)
+		defer cancel()
+	}
+	fate, why := f.receipts[i].Wait(ctx)
+	e := event.Event{
+		Time: time.Now(), Source: "producer", PID: p.pid, ID: f.n.ID, Channel: string(p.channels[i]), User: f.n.User, Queue: p.queues[i],
+	}
+	switch fate {
+	case broker.Confirmed:
+		t.Confirmed++
+		e.Kind, e.State = event.Queued, "confirmed"
+	case broker.Returned:
+		t.Returned++
+		e.Kind = event.Returned
+	default:
+		t.Unknown++
+		e.Kind = event.Unconfirmed
+	}
+	if why != nil {
+		e.Reason = why.Error()
+	}
+	return e
 }

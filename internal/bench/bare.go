@@ -10,8 +10,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// The bare client: what amqp091-go does by itself, written as well as one can.
-// It is the ceiling that ratios are against.
+// The bare client: what amqp091-go does by itself, written as well as one can, and what
+// ratios are against. No ceiling for publishing: the library writes each message by
+// itself, our publisher writes what has gathered.
 
 // bareWindow is how many publishes the bare client has in flight.
 const bareWindow = 4000

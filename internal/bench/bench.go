@@ -63,7 +63,7 @@ func parts() []part {
 		{"consume", (*bench).consume, func(b *bench) int { return b.Rounds * (b.wanted(consumeNames()) + 2) }},
 		{"latency", (*bench).latency, func(*bench) int { return 2 }},
 		{"recovery", (*bench).recovery, func(b *bench) int { return b.Recoveries * b.wanted(recoveryNames()) }},
-		{"memory", (*bench).memory, func(b *bench) int { return b.wanted(memoryNames(b.Backlogs)) }},
+		{"memory", (*bench).memory, func(b *bench) int { return b.Rounds * b.wanted(memoryNames(b.Backlogs)) }},
 		{"workers", (*bench).workers, func(b *bench) int { return b.Rounds * b.wanted(workersNames(b.Workers)) }},
 	}
 }

@@ -3,20 +3,23 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strings"
+	"strconv"
 
 	"notifylab/internal/broker"
 	"notifylab/internal/notify"
 )
 
-// size is about how many bytes a message has.
-const size = 200
+// text makes a message of about 200 bytes.
+const text = "Your pass expires on Friday. Renew it in the app or at the desk in the hall, and have your old card at hand: " +
+	"from Saturday on the gates will not open to it."
 
 // notification is the i-th of the run at hand. No two runs have an id in common.
 func (b *bench) notification(i int) notify.Notification {
-	n := notify.Notification{ID: fmt.Sprintf("b%d-%d", b.fills, i), User: fmt.Sprint(i % 500)} // not 999, whom the lab's provider refuses
-	n.Text = strings.Repeat("x", size-len(notify.Encode(n)))
-	return n
+	return notify.Notification{
+		ID:   "b" + strconv.Itoa(b.fills) + "-" + strconv.Itoa(i),
+		User: strconv.Itoa(i % 500), // not 999, whom the lab's provider refuses
+		Text: text,
+	}
 }
 
 // fill publishes a new run's n messages and returns when all wait in the queue.

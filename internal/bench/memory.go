@@ -3,16 +3,18 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"notifylab/internal/event"
 	"notifylab/internal/provider"
 )
 
-// memory measures how large a worker becomes that has a backlog before it.
+// memory measures how large a worker becomes that has a backlog before it. What it has
+// taken out is filled up before the next one.
 func (b *bench) memory(ctx context.Context) error {
 	var first float64
 	for i, name := range memoryNames(b.Backlogs) {
@@ -20,20 +22,43 @@ func (b *bench) memory(ctx context.Context) error {
 		if !b.wants(name) {
 			continue
 		}
-		b.say(name)
-		mb, err := b.largest(ctx, backlog, min(b.Backlogs[0], backlog))
+		sizes, err := b.before(ctx, name, backlog, min(b.Backlogs[0], backlog))
 		if err != nil {
 			return err
 		}
-		f := Figure{Name: name, MemoryMB: mb, Runs: 1}
+		f := Figure{Name: name, MemoryMB: median(sizes), Runs: len(sizes)}
 		if first == 0 {
-			first = mb
+			first = f.MemoryMB
 		} else {
-			f.Ratio, f.Against = mb/first, fmt.Sprintf("memory/%d", b.Backlogs[0])
+			f.Ratio, f.Against = f.MemoryMB/first, fmt.Sprintf("memory/%d", b.Backlogs[0])
 		}
 		b.emit(f)
 	}
 	return nil
+}
+
+// before returns how large workers became, one after the other, that have handled so
+// many messages of a backlog. One by itself says little: it depends on when its garbage
+// was collected.
+func (b *bench) before(ctx context.Context, name string, backlog, handled int) (sizes []float64, err error) {
+	defer b.drop(context.WithoutCancel(ctx))
+	missing := backlog
+	for round := range b.Rounds {
+		b.say(fmt.Sprintf("%s, round %d of %d", name, round+1, b.Rounds))
+		b.fills++
+		if err := b.publishEach(ctx, missing, func(int) error { return nil }); err != nil {
+			return nil, err
+		}
+		if err := b.awaitReady(ctx, backlog); err != nil {
+			return nil, err
+		}
+		var size float64
+		if size, missing, err = b.largest(ctx, handled); err != nil {
+			return nil, err
+		}
+		sizes = append(sizes, size)
+	}
+	return sizes, nil
 }
 
 func memoryNames(backlogs []int) (names []string) {
@@ -43,17 +68,13 @@ func memoryNames(backlogs []int) (names []string) {
 	return names
 }
 
-// largest returns how large a worker was at most that has handled so many messages
-// of a backlog, in millions of bytes.
-func (b *bench) largest(ctx context.Context, backlog, handled int) (float64, error) {
-	defer b.drop(context.WithoutCancel(ctx))
-	if err := b.fill(ctx, backlog); err != nil {
-		return 0, err
-	}
+// largest returns how large a worker was at most, in millions of bytes, that has handled
+// so many messages, and how many it has when it has ended.
+func (b *bench) largest(ctx context.Context, handled int) (mb float64, all int, err error) {
 	p := provider.New(provider.Options{})
 	listening, err := p.Listen("")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer listening.Close(context.WithoutCancel(ctx))
 	argv := b.workerCommand(listening.URL(), "--events", "none", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off",
@@ -61,23 +82,32 @@ func (b *bench) largest(ctx context.Context, backlog, handled int) (float64, err
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = b.Env
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	worked := p.Await(ctx, func(l *provider.Ledger) bool { return l.Count(event.Accepted) >= handled })
+	peak, known := peakOf(cmd.Process.Pid)
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); worked == nil && err != nil {
 		worked = fmt.Errorf("the worker ended: %w", err)
 	}
 	if worked != nil {
-		return 0, worked
+		return 0, 0, worked
 	}
-	return float64(maxRSS(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)) / 1e6, nil
+	if !known {
+		peak = cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+	}
+	return float64(peak) / 1e6, p.Count(event.Accepted), nil
 }
 
-// maxRSS is what getrusage(2) says, in bytes: Linux counts in kilobytes.
-func maxRSS(n int64) int64 {
-	if runtime.GOOS == "linux" {
-		return n * 1024
+// peakOf returns how many bytes of memory a process had at most so far, where the
+// system says so of one that runs. Of one that has ended Linux says, in kilobytes, how
+// large it or the process that started it was.
+func peakOf(pid int) (bytes int64, known bool) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, false
 	}
-	return n
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	_, err = fmt.Sscanf(rest, "%d kB", &bytes)
+	return bytes * 1024, err == nil
 }

@@ -17,7 +17,7 @@ import (
 // Our own headers. All begin alike, so that a copy can tell them from the
 // broker's.
 const (
-	headerSerial   = "x-notifylab-serial"      // of one publish, to match returns
+	headerSerial   = "x-notifylab-serial"      // of one copy, to match returns; of others it is in correlation-id
 	headerCrash    = "x-notifylab-crash"       // arms a crash point
 	headerAttempts = "x-notifylab-attempts"    // sends tried so far
 	headerReason   = "x-notifylab-reason"      // why the last copy was made, one word
@@ -175,7 +175,7 @@ func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f not
 		if err != nil {
 			return err
 		}
-		if r, err = s.copies.start(ctx, "", to, failed(origin, f)); err != nil {
+		if r, err = s.copies.start(ctx, to, failed(origin, f)); err != nil {
 			s.end(fmt.Errorf("publish to %s: %w", to, err))
 			return fmt.Errorf("copy to %s: %w: %w", to, notify.ErrSessionOver, err)
 		}

@@ -131,7 +131,7 @@ func (h *hand) replay(ctx context.Context, m amqp.Delivery) error {
 			return fmt.Errorf("replay %s: %w", m.MessageId, err)
 		}
 	}
-	r, err := h.publisher.start(ctx, "", h.names.Work(h.channel), fresh(m))
+	r, err := h.publisher.start(ctx, h.names.Work(h.channel), fresh(m))
 	if err != nil {
 		return fmt.Errorf("replay %s: %w", m.MessageId, h.replays.lost(err))
 	}

@@ -21,9 +21,9 @@ func NewMessage(names Names, c notify.Channel, n notify.Notification, crash stri
 }
 
 func (m Message) publishing() amqp.Publishing {
-	p := amqp.Publishing{MessageId: m.ID, ContentType: "application/json", AppId: "notifylab", Body: m.Body, Headers: amqp.Table{}}
+	p := amqp.Publishing{MessageId: m.ID, ContentType: "application/json", AppId: "notifylab", Body: m.Body}
 	if m.Crash != "" {
-		p.Headers[headerCrash] = m.Crash
+		p.Headers = amqp.Table{headerCrash: m.Crash}
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -21,8 +22,8 @@ type Publisher struct {
 	late   chan *Receipt // nobody waits for them any more; has room, too
 	over   chan struct{} // closed when the writer has ended
 
+	serials  atomic.Uint64
 	mu       sync.Mutex
-	serial   uint64
 	err      error
 	returns  <-chan amqp.Return
 	returned map[string]amqp.Return // by serial
@@ -61,9 +62,9 @@ func (c *Conn) Publisher(ctx context.Context, window int) (*Publisher, error) {
 		free:     make(chan struct{}),
 	}
 	close(p.free)
-	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
+	ending := ch.NotifyClose(make(chan *amqp.Error, 1))
 	blocked := c.amqp.NotifyBlocked(make(chan amqp.Blocking, 16))
-	c.running.Go(func() { p.write(ctx, closed) })
+	c.running.Go(func() { p.write(ctx, ending) })
 	c.running.Go(func() { p.watch(blocked) })
 	c.running.Go(p.reap)
 	return p, nil
@@ -106,38 +107,51 @@ func (p *Publisher) held(err error) error {
 // Start puts m in flight, when there is room in the window. Wait must be called
 // on the receipt, once. An error means that nothing was published.
 func (p *Publisher) Start(ctx context.Context, m Message) (*Receipt, error) {
-	return p.start(ctx, m.Exchange, m.Queue, m.publishing())
+	serial, err := p.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := m.publishing()
+	out.CorrelationId = serial // a table of headers for each would be a tenth of what it costs (measured)
+	return p.takeOff(serial, m.Exchange, m.Queue, out), nil
 }
 
-// start puts a serial into m's headers.
-func (p *Publisher) start(ctx context.Context, exchange, to string, m amqp.Publishing) (*Receipt, error) {
-	if err := p.Err(); err != nil {
+// start puts a copy in flight. Its properties are those of whoever published it
+// first, so its serial goes into a header.
+func (p *Publisher) start(ctx context.Context, to string, m amqp.Publishing) (*Receipt, error) {
+	serial, err := p.enter(ctx)
+	if err != nil {
 		return nil, err
+	}
+	m.Headers[headerSerial] = serial
+	return p.takeOff(serial, "", to, m), nil
+}
+
+// enter waits for room in the window, and returns the serial of who has it.
+func (p *Publisher) enter(ctx context.Context) (string, error) {
+	if err := p.Err(); err != nil {
+		return "", err
 	}
 	select {
 	case p.window <- struct{}{}:
 	case <-p.over:
-		return nil, p.Err()
+		return "", p.Err()
 	case <-ctx.Done():
-		return nil, p.held(context.Cause(ctx))
+		return "", p.held(context.Cause(ctx))
 	}
-	r := &Receipt{p: p, serial: p.next(), exchange: exchange, to: to, message: m, written: make(chan struct{})}
-	r.message.DeliveryMode = amqp.Persistent
-	r.message.Headers[headerSerial] = r.serial
-	p.queue <- r
-	return r, nil
+	return strconv.FormatUint(p.serials.Add(1), 10), nil
 }
 
-func (p *Publisher) next() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.serial++
-	return strconv.FormatUint(p.serial, 10)
+func (p *Publisher) takeOff(serial, exchange, to string, m amqp.Publishing) *Receipt {
+	m.DeliveryMode = amqp.Persistent
+	r := &Receipt{p: p, serial: serial, exchange: exchange, to: to, message: m, written: make(chan struct{})}
+	p.queue <- r
+	return r
 }
 
 // write is the one goroutine that publishes: a write can block for as long as
 // the broker likes (an alarm), and nobody else may wait for that.
-func (p *Publisher) write(ctx context.Context, closed <-chan *amqp.Error) {
+func (p *Publisher) write(ctx context.Context, ending <-chan *amqp.Error) {
 	defer close(p.over)
 	for {
 		select {
@@ -147,7 +161,7 @@ func (p *Publisher) write(ctx context.Context, closed <-chan *amqp.Error) {
 				false, // immediate: not supported by RabbitMQ
 				r.message)
 			close(r.written)
-		case e := <-closed:
+		case e := <-ending:
 			p.end(ended(e))
 			return
 		case <-ctx.Done():
@@ -213,18 +227,15 @@ func (p *Publisher) reap() {
 
 // await waits for want. It returns false if ctx or the publisher ends first.
 func (p *Publisher) await(ctx context.Context, want <-chan struct{}) bool {
+	if closed(want) {
+		return true
+	}
 	select {
 	case <-want:
-		return true
 	case <-p.over:
 	case <-ctx.Done():
 	}
-	select {
-	case <-want:
-		return true
-	default:
-		return false
-	}
+	return closed(want)
 }
 
 // tookReturn says whether the message with that serial came back. The library
@@ -237,8 +248,7 @@ func (p *Publisher) tookReturn(serial string) (amqp.Return, bool) {
 		select {
 		case ret, ok := <-p.returns:
 			if ok {
-				s, _ := ret.Headers[headerSerial].(string)
-				p.returned[s] = ret
+				p.returned[serialOf(ret)] = ret
 				continue
 			}
 			p.returns = nil // closed with the channel
@@ -249,6 +259,14 @@ func (p *Publisher) tookReturn(serial string) (amqp.Return, bool) {
 	ret, ok := p.returned[serial]
 	delete(p.returned, serial)
 	return ret, ok
+}
+
+// serialOf reads the serial where start or Start put it.
+func serialOf(ret amqp.Return) string {
+	if s, ok := ret.Headers[headerSerial].(string); ok {
+		return s
+	}
+	return ret.CorrelationId
 }
 
 // ended turns the library's word for the end of a connection or channel into an

@@ -54,6 +54,26 @@ func TestPublisher_TellsReturnedFromConfirmed(t *testing.T) {
 	b.awaitReady(t, b.work(), each*publishers/2)
 }
 
+// Both kinds of serial: a copy's correlation-id is another's, and may look like ours.
+func TestPublisher_TellsACopyFromItsCorrelationID(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	p := b.publisher(t, 2)
+	first, err := p.Start(soon(t), Message{Queue: b.work(), ID: "same"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := amqp.Publishing{MessageId: "same", CorrelationId: first.serial, Headers: amqp.Table{headerSerial: first.serial}}
+	second, err := p.start(soon(t), b.Queue("nowhere"), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fate, why := second.Wait(soon(t))
+	if was, _ := first.Wait(soon(t)); was != Confirmed || fate != Returned {
+		t.Errorf("got %v and %v (%v)", was, fate, why)
+	}
+}
+
 // rabbitmq/rabbitmq-dotnet-client#298
 func TestPublisher_SaysWhyAMessageCameBack(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,21 @@ func (r *Receipt) Wait(ctx context.Context) (Fate, error) {
 	return Nacked, notify.ErrNacked
 }
 
+// Answered says whether what became of the message is known, so that Wait would
+// return at once.
+func (r *Receipt) Answered() bool {
+	return closed(r.written) && (r.err != nil || closed(r.confirm.Done()))
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // answered waits until the library has resolved the confirm, or would not take
 // the message. It returns false if ctx or the publisher ends first.
 func (r *Receipt) answered(ctx context.Context) bool {
