@@ -6,7 +6,8 @@
 // # What is written down
 //
 //	lab:journal            a capped stream of events, by [Journal]: all workers' and
-//	                       the supervisor's
+//	                       the supervisor's, one or more in an entry
+//	lab:journal-marks      how many they were, and where: for its cap
 //	lab:queues             queue names and types, by whoever declares them
 //	lab:workers, lab:worker:<slot>
 //	                       who lives, with how much in hand: for three seconds

@@ -1,10 +1,11 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,29 +17,55 @@ import (
 
 const (
 	journalLength = 100_000     // events that the stream keeps, about
-	journalBuffer = 10_000      // events that wait to be written, at most
-	journalBatch  = 500         // events in one round trip
+	journalMark   = 1000        // events from one mark to the next
+	journalBuffer = 4 << 20     // bytes of events that wait to be written, at most
+	journalPack   = 8 << 10     // bytes of events in one entry of the stream, unless one has more: some forty
+	journalBatch  = 16          // entries in one write
 	journalPause  = time.Second // after a write that failed
-	journalField  = "event"     // of a stream entry: the event's JSON
+	journalField  = "event"     // of an entry: its events' JSON, a line each
 )
 
 func journalKey(ns notify.Namespace) string { return ns.Key("lab:journal") }
 
+// journalMarks counts the events ever, and remembers that count for one entry of about
+// every thousand events.
+func journalMarks(ns notify.Namespace) string { return ns.Key("lab:journal-marks") }
+
+// journalAdded is the count's name among the marks.
+const journalAdded = "added"
+
 // A Journal adds one process's events to the stream that all of a namespace share.
 // Adding never waits: a sender must not be slowed or stopped by what is only
 // written down. While Redis is away events wait, and beyond a bound the oldest are
-// dropped and counted. After a lost reply an event can stand in the stream twice.
+// dropped and counted. After a lost reply a write's events can stand in the stream
+// twice.
+//
+// What has gathered while a write was on its way goes with the next, packed: an entry
+// costs Redis the same whether it holds one event or forty. So under load there are
+// many in one, and else each has an entry of its own, at once.
+//
+// How many entries make up the events that the stream keeps nobody can tell, so they
+// are counted as they are added. Whoever's write passes a multiple of a thousand notes
+// the count with the entry's id, and drops all before the newest entry that was noted
+// when there were as many fewer as are kept: a burst drops what is as old as it is
+// long, and a slow day is as long as a loud one. Marks that are lost do no harm but
+// that more is kept, and never more entries than events.
 type Journal struct {
 	client Client
 	key    string
+	marks  string
 	memory time.Duration // the stream's time to live; 0: for ever
 	length int64         // events that the stream keeps, about
+	pack   int           // bytes of events in an entry
 	stop   context.CancelFunc
 	ended  chan struct{} // closed when the writer has
 
 	mu      sync.Mutex
-	waiting []event.Event
-	added   int // events, ever: waiting are the last of them
+	waiting []pack // the last one is still open
+	spare   [][]byte
+	size    int // bytes that wait
+	held    int // events that wait
+	added   int // events, ever: those that wait are the last of them
 	flying  int // events in the write that is on its way; they were taken from waiting
 	first   int // the number of flying's first
 	dropped int
@@ -46,32 +73,72 @@ type Journal struct {
 	moved   chan struct{} // closed and replaced when a write is over
 }
 
+// A pack is what one entry holds.
+type pack struct {
+	lines  []byte
+	events int
+}
+
 // NewJournal opens a namespace's journal for writing. Close must be called.
 // Memory is how long the stream outlives its last event; 0: for ever.
 func NewJournal(c Client, ns notify.Namespace, memory time.Duration) *Journal {
 	ctx, stop := context.WithCancel(context.Background())
 	j := &Journal{
-		client: c, key: journalKey(ns), memory: memory, length: journalLength, stop: stop, ended: make(chan struct{}),
-		grown: make(chan struct{}, 1), moved: make(chan struct{}),
+		client: c, key: journalKey(ns), marks: journalMarks(ns), memory: memory, length: journalLength, pack: journalPack,
+		stop: stop, ended: make(chan struct{}), grown: make(chan struct{}, 1), moved: make(chan struct{}),
 	}
 	go j.write(ctx)
 	return j
 }
 
 // Add puts an event in line.
-func (j *Journal) Add(e event.Event) {
+func (j *Journal) Add(e event.Event) { j.AddLine(event.Encode(e)) }
+
+// AddLine is Add for who has the event as [event.Append] makes it, newline and all. It
+// keeps nothing of line.
+func (j *Journal) AddLine(line []byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.waiting) == journalBuffer {
-		j.waiting = j.waiting[1:]
-		j.dropped++
+	if n := len(j.waiting); n == 0 || len(j.waiting[n-1].lines)+len(line) > j.pack {
+		j.waiting = append(j.waiting, pack{lines: j.room()})
 	}
-	j.waiting = append(j.waiting, e)
+	last := &j.waiting[len(j.waiting)-1]
+	last.lines = append(last.lines, line...)
+	last.events++
 	j.added++
+	j.held++
+	j.size += len(line)
+	if j.size > journalBuffer && len(j.waiting) > 1 {
+		j.dropped += j.waiting[0].events
+		j.shift(1)
+	}
 	select {
 	case j.grown <- struct{}{}:
 	default:
 	}
+}
+
+// room returns what a pack can grow in.
+func (j *Journal) room() []byte {
+	n := len(j.spare)
+	if n == 0 {
+		return nil
+	}
+	room := j.spare[n-1]
+	j.spare = j.spare[:n-1]
+	return room
+}
+
+// shift takes the oldest n packs out of those that wait. It is called with the lock
+// held.
+func (j *Journal) shift(n int) []pack {
+	packs := j.waiting[:n:n]
+	j.waiting = j.waiting[n:]
+	for _, p := range packs {
+		j.held -= p.events
+		j.size -= len(p.lines)
+	}
+	return packs
 }
 
 // Dropped returns how many events found no room, ever.
@@ -105,7 +172,7 @@ func (j *Journal) Flush(ctx context.Context) error {
 func (j *Journal) progress() (added, settled int, moved <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	settled = j.added - len(j.waiting)
+	settled = j.added - j.held
 	if j.flying > 0 {
 		settled = j.first
 	}
@@ -143,40 +210,66 @@ func (j *Journal) write(ctx context.Context) {
 				return
 			}
 		}
-		j.wrote()
+		j.wrote(batch)
 	}
 }
 
-func (j *Journal) take() []event.Event {
+func (j *Journal) take() []pack {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	n := min(len(j.waiting), journalBatch)
-	j.first, j.flying = j.added-len(j.waiting), n
-	batch := j.waiting[:n:n]
-	j.waiting = j.waiting[n:]
+	j.first = j.added - j.held
+	batch := j.shift(min(len(j.waiting), journalBatch))
+	j.flying = j.added - j.held - j.first
 	return batch
 }
 
-func (j *Journal) wrote() {
+// wrote is called when a batch stands in the stream: its room is free again.
+func (j *Journal) wrote(batch []pack) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	for _, p := range batch {
+		if len(j.spare) < journalBatch && cap(p.lines) <= 2*journalPack {
+			j.spare = append(j.spare, p.lines[:0])
+		}
+	}
 	j.flying = 0
 	close(j.moved)
 	j.moved = make(chan struct{})
 }
 
-func (j *Journal) append(ctx context.Context, batch []event.Event) error {
+func (j *Journal) append(ctx context.Context, batch []pack) error {
+	var last *redis.StringCmd
+	var added *redis.FloatCmd
+	var n int64
 	_, err := j.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, e := range batch {
-			line := strings.TrimSuffix(string(event.Encode(e)), "\n")
-			p.XAdd(ctx, &redis.XAddArgs{
-				Stream: j.key, MaxLen: j.length, Approx: true, Values: []any{journalField, line},
+		for _, k := range batch {
+			n += int64(k.events)
+			last = p.XAdd(ctx, &redis.XAddArgs{
+				Stream: j.key, MaxLen: j.length, Approx: true,
+				Values: []any{journalField, bytes.TrimSuffix(k.lines, []byte("\n"))},
 			})
 		}
+		added = p.ZIncrBy(ctx, j.marks, float64(n), journalAdded)
 		if j.memory > 0 {
 			p.Expire(ctx, j.key, j.memory)
+			p.Expire(ctx, j.marks, j.memory)
 		}
 		return nil
 	})
+	if all := int64(added.Val()); err == nil && all/journalMark > (all-n)/journalMark {
+		j.trim(ctx, last.Val(), all)
+	}
 	return err
+}
+
+// trim notes that there were so many events up to an entry, and drops those that are
+// too many by now. If it can't, the next one will.
+func (j *Journal) trim(ctx context.Context, id string, all int64) {
+	j.client.ZAdd(ctx, j.marks, redis.Z{Score: float64(all), Member: id})
+	old := strconv.FormatInt(all-j.length, 10)
+	newest := &redis.ZRangeBy{Min: "-inf", Max: old, Count: 1}
+	if marks := j.client.ZRevRangeByScore(ctx, j.marks, newest).Val(); len(marks) > 0 {
+		j.client.XTrimMinID(ctx, j.key, marks[0])
+		j.client.ZRemRangeByScore(ctx, j.marks, "-inf", "("+old)
+	}
 }

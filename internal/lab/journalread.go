@@ -17,13 +17,15 @@ import (
 )
 
 const (
-	// journalPage is how many events one command reads: the whole journal in one
+	// journalPage is how many entries one command reads: the whole journal in one
 	// reply would hold everybody else up, and take longer than a command may.
-	journalPage = 1000
+	journalPage = 100
 	followBlock = 500 * time.Millisecond
 )
 
-// An Entry is an event of the journal. Its cursor says where to go on reading.
+// An Entry is an event of the journal. Its cursor says where to go on reading: behind
+// the entry of the stream with that id, or, in the middle of a pack, behind so many of
+// the events of that entry: 1767225600000-0.3.
 type Entry struct {
 	Cursor string
 	event.Event
@@ -33,22 +35,25 @@ type Entry struct {
 // beginning.
 func ReadJournal(ctx context.Context, c Client, ns notify.Namespace, after string, limit int) ([]Entry, error) {
 	var all []Entry
-	for len(all) < limit {
-		from, n := "-", min(limit-len(all), journalPage)
-		if after != "" {
-			from = "(" + after
+	for id, had := splitCursor(after); len(all) < limit; had = 0 {
+		from, n := "("+id, min(limit-len(all), journalPage)
+		switch {
+		case id == "":
+			from = "-"
+		case had > 0:
+			from = id // it has more
 		}
 		messages, err := c.XRangeN(ctx, journalKey(ns), from, "+", int64(n)).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
-		all = append(all, entries(messages)...)
+		all = append(all, entries(messages, id, had)...)
 		if len(messages) < n {
 			break
 		}
-		after = messages[n-1].ID
+		id = messages[n-1].ID
 	}
-	return all, nil
+	return all[:min(limit, len(all))], nil
 }
 
 // LatestJournal returns the newest events, up to limit, oldest first.
@@ -61,19 +66,24 @@ func LatestJournal(ctx context.Context, c Client, ns notify.Namespace, limit int
 func LatestOf(ctx context.Context, c Client, ns notify.Namespace, id string, limit int) ([]Entry, error) {
 	var all []Entry // newest first
 	for to := "+"; len(all) < limit; {
-		messages, err := c.XRevRangeN(ctx, journalKey(ns), to, "-", journalPage).Result()
+		n := journalPage
+		if id == "" {
+			n = min(limit-len(all), n)
+		}
+		messages, err := c.XRevRangeN(ctx, journalKey(ns), to, "-", int64(n)).Result()
 		if err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
-		for _, e := range entries(messages) {
+		slices.Reverse(messages)
+		for _, e := range slices.Backward(entries(messages, "", 0)) {
 			if (id == "" || e.ID == id) && len(all) < limit {
 				all = append(all, e)
 			}
 		}
-		if len(messages) < journalPage {
+		if len(messages) < n {
 			break
 		}
-		to = "(" + messages[len(messages)-1].ID
+		to = "(" + messages[0].ID
 	}
 	slices.Reverse(all)
 	return all, nil
@@ -82,14 +92,20 @@ func LatestOf(ctx context.Context, c Client, ns notify.Namespace, id string, lim
 // AwaitJournal is ReadJournal that waits for the next event if there is none yet:
 // half a second, after which it returns nothing. It reads one page at most.
 func AwaitJournal(ctx context.Context, c Client, ns notify.Namespace, after string, limit int) ([]Entry, error) {
-	if after == "" {
-		after = "0"
+	id, had := splitCursor(after)
+	if had > 0 {
+		if rest, err := ReadJournal(ctx, c, ns, after, limit); len(rest) > 0 || err != nil {
+			return rest, err
+		}
+	}
+	if id == "" {
+		id = "0"
 	}
 	// The library gives a command that blocks ten seconds more; this much is enough.
 	ctx, cancel := context.WithTimeout(ctx, followBlock+2*time.Second)
 	defer cancel()
 	streams, err := c.XRead(ctx, &redis.XReadArgs{
-		Streams: []string{journalKey(ns), after}, Count: int64(min(limit, journalPage)), Block: followBlock,
+		Streams: []string{journalKey(ns), id}, Count: int64(min(limit, journalPage)), Block: followBlock,
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil, nil
@@ -99,22 +115,42 @@ func AwaitJournal(ctx context.Context, c Client, ns notify.Namespace, after stri
 	}
 	var all []Entry
 	for _, s := range streams {
-		all = append(all, entries(s.Messages)...)
+		all = append(all, entries(s.Messages, id, 0)...)
 	}
-	return all, nil
+	return all[:min(limit, len(all))], nil
 }
 
-func entries(messages []redis.XMessage) []Entry {
+// entries are the events in messages, but for the first ones of the entry with that id,
+// which somebody has had.
+func entries(messages []redis.XMessage, id string, had int) []Entry {
 	var all []Entry
 	for _, m := range messages {
-		line, _ := m.Values[journalField].(string)
-		e, err := event.Decode([]byte(line))
-		if err != nil {
-			e = event.Event{Kind: event.Log, Line: line} // somebody else wrote that
+		value, _ := m.Values[journalField].(string)
+		lines := strings.Split(value, "\n")
+		for i, line := range lines {
+			if m.ID == id && i < had {
+				continue
+			}
+			cursor := m.ID
+			if i < len(lines)-1 {
+				cursor += "." + strconv.Itoa(i+1)
+			}
+			e, err := event.Decode([]byte(line))
+			if err != nil {
+				e = event.Event{Kind: event.Log, Line: line} // somebody else wrote that
+			}
+			all = append(all, Entry{Cursor: cursor, Event: e})
 		}
-		all = append(all, Entry{Cursor: m.ID, Event: e})
 	}
 	return all
+}
+
+// splitCursor returns the id in a cursor, and of how many of its events that is; 0: of
+// all.
+func splitCursor(cursor string) (id string, had int) {
+	id, part, _ := strings.Cut(cursor, ".")
+	had, _ = strconv.Atoi(part)
+	return id, had
 }
 
 // CursorAt returns the cursor after which everything is that was journalled from t
@@ -135,7 +171,8 @@ func ParseSince(since string, now time.Time) (string, error) {
 	if t, err := time.Parse(time.RFC3339, since); err == nil {
 		return CursorAt(t), nil
 	}
-	if ms, seq, ok := strings.Cut(since, "-"); ok && isUint(ms) && isUint(seq) {
+	id, part, half := strings.Cut(since, ".")
+	if ms, seq, ok := strings.Cut(id, "-"); ok && isUint(ms) && isUint(seq) && (!half || isUint(part)) {
 		return since, nil
 	}
 	return "", fmt.Errorf("since %q: want a duration such as 5m, or a time such as %s", since, now.UTC().Format(time.RFC3339))
