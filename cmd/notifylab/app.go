@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"notifylab/internal/broker"
+	"notifylab/internal/event"
 	"notifylab/internal/idem"
 	"notifylab/internal/notify"
 )
@@ -94,7 +95,7 @@ func (a *app) state() string {
 // cancel is called with errOutputClosed.
 func (a *app) printer(cancel context.CancelCauseFunc) *printer {
 	return &printer{
-		w:       a.stdout,
+		w:       event.NewWriter(a.stdout),
 		json:    a.output == "json",
 		verbose: a.verbose,
 		palette: newPalette(colours(a.color, a.stdout)),

@@ -180,7 +180,7 @@ func TestLine_escapes_every_field(t *testing.T) {
 			Membership: event.Membership{Group: evil, Generation: 1}, Position: &event.Position{},
 		}
 		var out strings.Builder
-		(&printer{w: &out, palette: newPalette(false), verbose: true}).event(e)
+		(&printer{w: event.NewWriter(&out), palette: newPalette(false), verbose: true}).event(e)
 		line, more, _ := strings.Cut(out.String(), "\n")
 		if more != "" || line == "" || escape(line) != line {
 			t.Errorf("%s: %q", kind, out.String())

@@ -153,7 +153,7 @@ func TestMatrix_end(t *testing.T) {
 			t.Errorf("%s: %v does not name %s", name, err, text)
 		}
 		var b bytes.Buffer
-		out := &printer{w: &b, palette: newPalette(false)}
+		out := &printer{w: event.NewWriter(&b), palette: newPalette(false)}
 		m.ending(out, &runner{app: &app{}}, tt.all, v)
 		if !strings.Contains(b.String(), "\n"+tt.ends+" as predicted, 1.5s\n") && !strings.HasPrefix(b.String(), tt.ends) {
 			t.Errorf("%s: no %s in\n%s", name, tt.ends, b.String())
@@ -190,7 +190,7 @@ func TestREADME_matrix_is_what_is_predicted(t *testing.T) {
 		t.Fatal("the README shows no output of the matrix")
 	}
 	var b bytes.Buffer
-	out := &printer{w: &b, palette: newPalette(false)}
+	out := &printer{w: event.NewWriter(&b), palette: newPalette(false)}
 	all := results(t, scenario.Cells()...)
 	printMatrix(out, all)
 	windows(out, all)

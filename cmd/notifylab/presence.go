@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifylab/internal/broker"
-	"notifylab/internal/event"
 	"notifylab/internal/idem"
 	"notifylab/internal/lab"
 	"notifylab/internal/worker"
@@ -37,7 +36,7 @@ const (
 
 // openChronicle begins it. Close must be called, and not before the worker has
 // ended: what it has in hand until then is to be seen, whatever becomes of ctx.
-func (a *app) openChronicle(ctx context.Context, client idem.Client, cfg *worker.Config, slot *idem.Slot, w workerFlags) *chronicle {
+func (a *app) openChronicle(ctx context.Context, client idem.Client, cfg *worker.Config, says *voice, slot *idem.Slot, w workerFlags) *chronicle {
 	c := &chronicle{
 		notes: lab.NewNotes(client, a.ns(), w.keyExpires),
 		note:  lab.WorkerNote{Name: cfg.Name, Owner: slot.Owner().String(), PID: os.Getpid(), Queue: cfg.Queue},
@@ -45,11 +44,7 @@ func (a *app) openChronicle(ctx context.Context, client idem.Client, cfg *worker
 	}
 	if w.journal == "on" {
 		c.journal = lab.NewJournal(client, a.ns(), w.keyExpires)
-		say := cfg.Emit
-		cfg.Emit = func(e event.Event) {
-			say(e)
-			c.journal.Add(e)
-		}
+		says.journal = c.journal
 		cfg.Flush = c.journal.Flush
 	}
 	ctx, c.stop = context.WithCancel(context.WithoutCancel(ctx))

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"sync"
 	"time"
 
@@ -11,12 +10,11 @@ import (
 	"notifylab/internal/notify"
 )
 
-// A printer writes events and results on standard output, a whole line in one
-// write each, so that a kill loses none and two writers never mix. When nobody
+// A printer writes events and results on standard output, whole lines that are written
+// when it returns, so that a kill loses none and two writers never mix. When nobody
 // reads any more it calls closed, once.
 type printer struct {
-	mu      sync.Mutex // guards the output, start and gone
-	w       io.Writer
+	w       *event.Writer
 	json    bool
 	verbose bool
 	palette palette
@@ -27,21 +25,30 @@ type printer struct {
 	hide     func(event.Event) bool
 	closed   func()
 
+	mu    sync.Mutex // guards start
 	start time.Time
-	gone  bool
+	gone  sync.Once
 }
 
 // event prints one event. It may be called from any goroutine.
 func (p *printer) event(e event.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.write(p.render(nil, e))
+	var room [512]byte
+	p.write(p.render(room[:0], e))
+}
+
+// encoded prints an event that somebody has made a line of JSON, which is taken if
+// that is what is printed.
+func (p *printer) encoded(e event.Event, line []byte) {
+	switch {
+	case !p.json:
+		p.event(e)
+	case p.hide == nil || !p.hide(e):
+		p.write(line)
+	}
 }
 
 // events prints several in one write, for those who need not tell of each by itself.
 func (p *printer) events(all []event.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var lines []byte
 	for _, e := range all {
 		lines = p.render(lines, e)
@@ -49,13 +56,13 @@ func (p *printer) events(all []event.Event) {
 	p.write(lines)
 }
 
-// render appends the event's line, if it has one. It is called with the lock held.
+// render appends the event's line, if it has one.
 func (p *printer) render(lines []byte, e event.Event) []byte {
 	if p.hide != nil && p.hide(e) {
 		return lines
 	}
 	if p.json {
-		return append(lines, event.Encode(e)...)
+		return event.Append(lines, e)
 	}
 	if e.Detail && !p.verbose {
 		return lines
@@ -74,10 +81,13 @@ func (p *printer) when(t time.Time) string {
 	if !p.relative {
 		return p.palette.dim.Sprint(t.Local().Format("15:04:05.000")) + "  "
 	}
+	p.mu.Lock()
 	if p.start.IsZero() {
 		p.start = t
 	}
-	return p.palette.dim.Sprintf("  %+.3f", max(0, t.Sub(p.start).Seconds())) + "  "
+	since := t.Sub(p.start)
+	p.mu.Unlock()
+	return p.palette.dim.Sprintf("  %+.3f", max(0, since.Seconds())) + "  "
 }
 
 func (p *printer) source(s string) string {
@@ -90,8 +100,6 @@ func (p *printer) source(s string) string {
 
 // linef prints one line of text of our own.
 func (p *printer) linef(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.write([]byte(fmt.Sprintf(format, args...) + "\n"))
 }
 
@@ -101,20 +109,14 @@ func (p *printer) object(v any) {
 	if err != nil {
 		panic(err) // what is printed here always encodes
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.write(append(b, '\n'))
 }
 
-// write is called with the lock held.
 func (p *printer) write(lines []byte) {
-	if p.gone || len(lines) == 0 {
+	if len(lines) == 0 {
 		return
 	}
-	if _, err := p.w.Write(lines); err != nil {
-		p.gone = true
-		if p.closed != nil {
-			p.closed()
-		}
+	if _, err := p.w.Write(lines); err != nil && p.closed != nil {
+		p.gone.Do(p.closed)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 
+	"notifylab/internal/event"
 	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
 )
@@ -38,7 +39,7 @@ func (r *runner) judged(e ended) judged {
 	if v.Status != scenario.Held {
 		words, _, text := ending(newPalette(false), v)
 		var details bytes.Buffer
-		r.account(&printer{w: &details, palette: newPalette(false), ns: notify.Namespace(v.Namespace)}, v)
+		r.account(&printer{w: event.NewWriter(&details), palette: newPalette(false), ns: notify.Namespace(v.Namespace)}, v)
 		j.why, j.details = words+" "+text, details.String()
 	}
 	return j

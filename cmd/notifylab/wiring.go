@@ -52,7 +52,7 @@ func (a *app) sessions(c notify.Channel, w workerFlags, names broker.Names, open
 
 // wireRedis gives the worker its records, settings and marks. A worker with all
 // settings off by flags does without Redis if there is none.
-func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot, w workerFlags) (*chronicle, func(), error) {
+func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, says *voice, slot *idem.Slot, w workerFlags) (*chronicle, func(), error) {
 	client, err := idem.Dial(a.redisURL, w.concurrency+8)
 	if err != nil {
 		return nil, nil, err
@@ -80,7 +80,7 @@ func (a *app) wireRedis(ctx context.Context, cfg *worker.Config, slot *idem.Slot
 	}
 	cfg.Records = idem.NewStore(client, a.ns(), slot, w.lease, w.retention).Without(idem.Guard(w.without))
 	cfg.Marks = lab.NewMarks(client, a.ns())
-	c := a.openChronicle(ctx, client, cfg, slot, w)
+	c := a.openChronicle(ctx, client, cfg, says, slot, w)
 	return c, func() { c.close(); client.Close() }, nil
 }
 

@@ -87,16 +87,15 @@ func (a *app) runWorker(ctx context.Context, c notify.Channel, w workerFlags) er
 		return hinted{unavailableError{err}, []string{"another place   --state-dir DIRECTORY"}}
 	}
 	defer slot.Free()
-	out := a.printer(cancel)
-	out.hide = hidden(w.events)
-	emit := out.event
-	if w.events == "none" {
-		emit = func(event.Event) {}
+	var says voice
+	if w.events != "none" {
+		says.out = a.printer(cancel)
+		says.out.hide = hidden(w.events)
 	}
 
 	cfg := worker.Config{
 		Channel: c, Slot: slot.Number(), Name: worker.WorkerName(string(c), slot.Number()),
-		Emit: emit, Die: a.die, Suspend: a.suspend, CrashPoints: w.crashPoints,
+		Emit: says.say, Die: a.die, Suspend: a.suspend, CrashPoints: w.crashPoints,
 		Concurrency: w.concurrency, Attempts: w.attempts, Backoff: w.backoff,
 		SendTimeout: w.sendTimeout, Retention: w.retention, MaxCrashes: w.maxCrashes,
 		AckEarly: w.ack == "early", ParkUnknown: w.onUnknown == "park",
@@ -105,7 +104,7 @@ func (a *app) runWorker(ctx context.Context, c notify.Channel, w workerFlags) er
 	names := broker.Names{Namespace: a.ns()}
 	cfg.Queue, cfg.DeadLetters = names.Work(c), names.DeadLetters(c)
 
-	written, closeRedis, err := a.wireRedis(ctx, &cfg, slot, w)
+	written, closeRedis, err := a.wireRedis(ctx, &cfg, &says, slot, w)
 	if err != nil {
 		return stopped(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync/atomic"
 	"time"
 
@@ -170,25 +169,15 @@ func (b *bench) worker(ctx context.Context, m manner, n int) (run measured, clos
 			}
 		}
 	}
-	if m.lines {
+	if m.lines || m.journal {
+		says, silence, err := b.says(client, m)
+		if err != nil {
+			closing()
+			return run, nil, err
+		}
 		count := cfg.Emit
-		cfg.Emit = func(e event.Event) {
-			_, _ = io.Discard.Write(event.Encode(e))
-			count(e)
-		}
-	}
-	if m.journal {
-		journal := lab.NewJournal(client, b.Namespace, time.Hour)
-		emit := cfg.Emit
-		cfg.Emit = func(e event.Event) {
-			journal.Add(e)
-			emit(e)
-		}
-		closers = append(closers, func() {
-			ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
-			defer cancel()
-			_ = journal.Close(ctx)
-		})
+		cfg.Emit = func(e event.Event) { says(e); count(e) }
+		closers = append(closers, silence)
 	}
 	cfg.Sender = direct{run.accepted}
 	if m.http {
