@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 
 const (
 	journalLength = 100_000     // events that the stream keeps, about
-	journalMark   = 1000        // events from one mark to the next
 	journalBuffer = 4 << 20     // bytes of events that wait to be written, at most
 	journalPack   = 8 << 10     // bytes of events in one entry of the stream, unless one has more: some forty
 	journalBatch  = 16          // entries in one write
@@ -26,13 +24,6 @@ const (
 )
 
 func journalKey(ns notify.Namespace) string { return ns.Key("lab:journal") }
-
-// journalMarks counts the events ever, and remembers that count for one entry of about
-// every thousand events.
-func journalMarks(ns notify.Namespace) string { return ns.Key("lab:journal-marks") }
-
-// journalAdded is the count's name among the marks.
-const journalAdded = "added"
 
 // A Journal adds one process's events to the stream that all of a namespace share.
 // Adding never waits: a sender must not be slowed or stopped by what is only
@@ -43,13 +34,6 @@ const journalAdded = "added"
 // What has gathered while a write was on its way goes with the next, packed: an entry
 // costs Redis the same whether it holds one event or forty. So under load there are
 // many in one, and else each has an entry of its own, at once.
-//
-// How many entries make up the events that the stream keeps nobody can tell, so they
-// are counted as they are added. Whoever's write passes a multiple of a thousand notes
-// the count with the entry's id, and drops all before the newest entry that was noted
-// when there were as many fewer as are kept: a burst drops what is as old as it is
-// long, and a slow day is as long as a loud one. Marks that are lost do no harm but
-// that more is kept, and never more entries than events.
 type Journal struct {
 	client Client
 	key    string
@@ -256,20 +240,11 @@ func (j *Journal) append(ctx context.Context, batch []pack) error {
 		}
 		return nil
 	})
-	if all := int64(added.Val()); err == nil && all/journalMark > (all-n)/journalMark {
+	if err != nil {
+		return err
+	}
+	if all := int64(added.Val()); passesMark(all-n, all) {
 		j.trim(ctx, last.Val(), all)
 	}
-	return err
-}
-
-// trim notes that there were so many events up to an entry, and drops those that are
-// too many by now. If it can't, the next one will.
-func (j *Journal) trim(ctx context.Context, id string, all int64) {
-	j.client.ZAdd(ctx, j.marks, redis.Z{Score: float64(all), Member: id})
-	old := strconv.FormatInt(all-j.length, 10)
-	newest := &redis.ZRangeBy{Min: "-inf", Max: old, Count: 1}
-	if marks := j.client.ZRevRangeByScore(ctx, j.marks, newest).Val(); len(marks) > 0 {
-		j.client.XTrimMinID(ctx, j.key, marks[0])
-		j.client.ZRemRangeByScore(ctx, j.marks, "-inf", "("+old)
-	}
+	return nil
 }

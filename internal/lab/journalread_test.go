@@ -57,6 +57,9 @@ func TestJournal_pages(t *testing.T) {
 	if err != nil || len(rest) != 2 {
 		t.Errorf("after a cursor: got %d, %v", len(rest), err)
 	}
+	if got, err := ReadJournal(soon(t), c, ns, whole[0].Cursor, all); err != nil || !slices.Equal(got, whole[1:]) {
+		t.Errorf("all after %s: got %d, %v", whole[0].Cursor, len(got), err)
+	}
 	if n := c.XLen(soon(t), journalKey(ns)).Val(); n < 2*journalPage || n > all/2 {
 		t.Errorf("%d entries show nothing about pages", n)
 	}

@@ -1,0 +1,72 @@
+package lab
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What it keeps is counted in events, however many there are in an entry: after a
+// burst, after slow ones, and after the marks were lost.
+func TestJournal_is_capped(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	j := openJournal(t, c, ns)
+	j.length, j.pack = 3000, 2000 // some twenty events
+	const more = journalMark + journalBatch*20
+	added, kept := 0, 0
+	add := func(n, flushEvery int) {
+		t.Helper()
+		for i := range n {
+			j.Add(said(added))
+			added++
+			if i%flushEvery == 0 || i == n-1 {
+				if err := j.Flush(soon(t)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		ids := idsIn(t, c, ns)
+		kept = len(ids)
+		equalIDs(t, ids, numbered(added-kept, added))
+	}
+	for _, step := range []struct{ events, flushEvery int }{{10_000, 5000}, {2500, 1}, {1500, 5000}, {10_000, 5000}, {4200, 1}, {500, 500}} {
+		add(step.events, step.flushEvery)
+		if kept < int(j.length) || kept > int(j.length)+more {
+			t.Errorf("after %+v it keeps %d events, want %d and at most %d more", step, kept, j.length, more)
+		}
+	}
+	if err := c.Del(soon(t), journalMarks(ns)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	add(2*int(j.length), 5000)
+	if kept > int(j.length)+more {
+		t.Errorf("after the marks were lost it keeps %d events", kept)
+	}
+	if n := c.ZCard(soon(t), journalMarks(ns)).Val(); n > j.length/journalMark+3 {
+		t.Errorf("%d marks", n)
+	}
+}
+
+// There are never more entries than events may be, whatever the count says.
+func TestJournal_is_capped_though_the_count_is_wrong(t *testing.T) {
+	t.Parallel()
+	c, _ := dial(t)
+	ns := place(t, c)
+	if err := c.ZAdd(soon(t), journalMarks(ns), redis.Z{Score: -1e9, Member: journalAdded}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	j := openJournal(t, c, ns)
+	j.length, j.pack = 1000, 1
+	for i := range 5000 {
+		j.Add(said(i))
+	}
+	if err := j.Flush(soon(t)); err != nil {
+		t.Fatal(err)
+	}
+	// It is cut by whole nodes of a hundred.
+	if n := c.XLen(soon(t), journalKey(ns)).Val(); n < 1000 || n > 1200 {
+		t.Errorf("it has %d entries, want about 1000", n)
+	}
+}
