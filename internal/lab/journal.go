@@ -76,7 +76,10 @@ func NewJournal(c Client, ns notify.Namespace, memory time.Duration) *Journal {
 }
 
 // Add puts an event in line.
-func (j *Journal) Add(e event.Event) { j.AddLine(event.Encode(e)) }
+func (j *Journal) Add(e event.Event) {
+	var room [512]byte
+	j.AddLine(event.Append(room[:0], e))
+}
 
 // AddLine is Add for who has the event as [event.Append] makes it, newline and all. It
 // keeps nothing of line.
