@@ -15,11 +15,12 @@ const journalMark = 1000
 // The stream is to keep so many events, and Redis can cut it only by entries, of which
 // nobody knows how many events they hold. So events are counted as they are added, in
 // a sorted set beside the stream, and whoever's write passes a multiple of a thousand
-// marks its last entry with the count. The stream is cut at the newest mark behind
-// which there are as many as it keeps, so that
+// marks its last entry with the count. The stream is cut then, at the newest mark behind
+// which there are as many as it keeps: those, and up to two thousand and two writes
+// more. So
 //
-//	a burst drops as many as it is long, and up to a thousand more, from the old end,
-//	  whether those came one by one or forty to an entry
+//	a burst drops about as many as it is long from the old end, whether those came one
+//	  by one or forty to an entry
 //	a crash between the count and the mark delays the cut until the next mark
 //	a wrong count, after a reply that was lost or the set, keeps more or fewer for as
 //	  long as it takes to add that many; never more entries than events may be, since

@@ -13,8 +13,8 @@ func TestJournal_is_capped(t *testing.T) {
 	c, _ := dial(t)
 	ns := place(t, c)
 	j := openJournal(t, c, ns)
-	j.length, j.pack = 3000, 2000 // some twenty events
-	const more = journalMark + journalBatch*20
+	j.length, j.pack = 1000, 2000                    // some twenty events
+	const more = 2 * (journalMark + journalBatch*25) // two marks, each at the end of a write
 	added, kept := 0, 0
 	add := func(n, flushEvery int) {
 		t.Helper()
@@ -31,7 +31,7 @@ func TestJournal_is_capped(t *testing.T) {
 		kept = len(ids)
 		equalIDs(t, ids, numbered(added-kept, added))
 	}
-	for _, step := range []struct{ events, flushEvery int }{{10_000, 5000}, {2500, 1}, {1500, 5000}, {10_000, 5000}, {4200, 1}, {500, 500}} {
+	for _, step := range []struct{ events, flushEvery int }{{5000, 5000}, {800, 1}, {500, 500}, {5000, 5000}, {1300, 1}, {200, 200}} {
 		add(step.events, step.flushEvery)
 		if kept < int(j.length) || kept > int(j.length)+more {
 			t.Errorf("after %+v it keeps %d events, want %d and at most %d more", step, kept, j.length, more)
@@ -40,7 +40,7 @@ func TestJournal_is_capped(t *testing.T) {
 	if err := c.Del(soon(t), journalMarks(ns)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	add(2*int(j.length), 5000)
+	add(6*int(j.length), 5000)
 	if kept > int(j.length)+more {
 		t.Errorf("after the marks were lost it keeps %d events", kept)
 	}
