@@ -37,7 +37,8 @@ to the bare client of the same run, which publishes with a sliding window of con
 and consumes with coalesced acks.
 
   publish   the bare client, and notifylab produce
-  consume   the bare client; a worker in this process with each setting, the provider a
+  consume   the bare client, and one that hands each message to a handler that does
+            nothing; a worker in this process with each setting, the provider a
             function call; then with a lease and, beside the work, the settings read
             from Redis for each message, events as lines, the journal, the provider over
             HTTP, and all of these but HTTP

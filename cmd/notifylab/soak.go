@@ -69,6 +69,14 @@ time, nothing was killed, no servers of its own to be had), 64 wrong usage.`,
 	return cmd
 }
 
+// often says how often something is done: a worker killed every 2s.
+func often(what string, every time.Duration) string {
+	if every == 0 {
+		return "no " + what
+	}
+	return "a " + what + " every " + event.Short(every)
+}
+
 func soakSettingNames() []string {
 	var names []string
 	for _, s := range scenario.NamedSettings() {
@@ -128,7 +136,7 @@ func (a *app) soak(ctx context.Context, f soakFlags, every time.Duration) error 
 	k.AMQPURL, k.RedisURL, k.Pair, k.Env = at.amqpURL, at.redisURL, at.pair, at.childEnv()
 	out.ns, out.relative = k.Namespace, true
 	if !out.json {
-		out.linef("soak: %s of %s, a worker killed every %s, a server restarted every %s", event.Short(f.duration), f.rate, event.Short(f.killEvery), event.Short(f.restartEvery))
+		out.linef("soak: %s of %s, %s, %s", event.Short(f.duration), f.rate, often("worker killed", f.killEvery), often("server restarted", f.restartEvery))
 		out.linef("RabbitMQ %s, Redis %s, %s, namespace %s, seed %d", escape(at.versions.rabbitmq), escape(at.versions.redis), settingsText(&k.Settings), k.Namespace, k.Seed)
 		out.linef("")
 	}
