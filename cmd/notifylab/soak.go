@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,6 +191,9 @@ func (a *app) soakVerdict(out *printer, f soakFlags, v scenario.Verdict, t scena
 		out.linef("  producer   %d published: %d confirmed, %d refused, %d unconfirmed, of which %d arrived", t.Published, t.Confirmed, t.Refused, t.Unconfirmed, t.Arrived)
 		out.linef("  provider   %d accepted, %d of them again; %d known by their key", t.Accepted, t.Again, t.Known)
 		out.linef("  confirmed  %d once, %d twice, %d lost, %d parked", t.Once, t.Twice, t.Lost, t.Parked)
+		for _, why := range slices.Sorted(maps.Keys(t.Why)) {
+			out.linef("  parked     %d: %s", t.Why[why], escape(why))
+		}
 		out.linef("  harm       %s, in %s", doneTo(t), event.Short(time.Duration(t.ElapsedMS)*time.Millisecond))
 		out.linef("")
 		table(out, v.Findings)

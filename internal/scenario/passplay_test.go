@@ -17,8 +17,15 @@ func TestQueueToLog(t *testing.T) {
 	if n := len(chapter(QueueToLog)); n != 11 {
 		t.Errorf("%d scenarios", n)
 	}
+	atOnce := atOnce
+	if *update {
+		atOnce = 1 // in one namespace
+	}
 	together(t, atOnce, chapter(QueueToLog), func(s Scenario) string { return s.Name }, func(t *testing.T, s Scenario) {
 		r := newRig(t)
+		if *update {
+			s = updating(t, &r, s)
+		}
 		v := r.run(t, s)
 		if v.Status != Held || v.Outcome != s.Outcome || v.Want != s.Outcome || v.Why == "" {
 			t.Error(explain(v))

@@ -45,6 +45,7 @@ type ParkedMessage struct {
 	ID, Queue, Reason string
 	Body              []byte
 	Attempts          int
+	Last              string // what the last attempt said
 }
 
 // is says whether it is that notification's message. One that can't be read has
@@ -128,7 +129,7 @@ func (s *stage) recordParked(ctx context.Context, r *Record, c notify.Channel) e
 	}
 	for _, p := range found {
 		r.Parked = append(r.Parked, ParkedMessage{
-			ID: p.ID, Queue: s.Namespace.Bare(s.topology.DeadLetters(c)), Reason: p.Reason, Body: p.Body, Attempts: p.Attempts,
+			ID: p.ID, Queue: s.Namespace.Bare(s.topology.DeadLetters(c)), Reason: p.Reason, Body: p.Body, Attempts: p.Attempts, Last: p.Last,
 		})
 	}
 	return nil

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -287,10 +288,10 @@ func (s *soaking) finish(ctx context.Context) (soakEnd, error) {
 			return soakEnd{}, err
 		}
 	}
-	parked := map[Subject]bool{}
+	parked := map[Subject]string{}
 	for _, p := range r.Parked {
 		if n, err := notify.Decode(p.Body); err == nil {
-			parked[Subject{n.ID, channelOf(p.Queue)}] = true
+			parked[Subject{n.ID, channelOf(p.Queue)}] = strings.TrimSuffix(p.why()+": "+p.Last, ": ")
 		}
 	}
 	return s.tally.end(string(s.Namespace), parked, s.elapsed()), nil

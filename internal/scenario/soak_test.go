@@ -282,10 +282,11 @@ func TestSoakTally(t *testing.T) {
 	accept(7, notify.Push, time.Second)  // nor this
 	tally.called(event.Event{Kind: event.Deduplicated, ID: "my-ns-1", Channel: push})
 	tally.called(event.Event{Kind: event.Refused, ID: "my-ns-1", Channel: push})
-	e := tally.end("my-ns", map[Subject]bool{{"my-ns-3", push}: true, {"my-ns-4", email}: true}, 9*time.Second)
+	e := tally.end("my-ns", map[Subject]string{{"my-ns-3", push}: "crashed", {"my-ns-4", email}: "crashed"}, 9*time.Second)
 	same(t, "tally", e.Tally, Tally{
 		Kind: "soak", ElapsedMS: 9000, Published: 5, Confirmed: 4, Unconfirmed: 1, Arrived: 1,
 		Accepted: 6, Again: 2, Known: 1, Once: 1, Twice: 1, Lost: 1, Parked: 1,
+		Why: map[string]int{"crashed": 1},
 	})
 	same(t, "lost", e.lost, []Subject{{"my-ns-4", push}})
 	if want := []sentAgain{{2, notify.Push, time.Second, 3 * time.Second}, {2, notify.Push, 3 * time.Second, 7 * time.Second}}; !slices.Equal(e.again, want) {

@@ -39,6 +39,8 @@ type Tally struct {
 	Lost    int `json:"lost"`
 	Parked  int `json:"parked"`
 	Unknown int `json:"unknown"` // they still waited
+	// Why they were parked, in the words of whoever did it: how many each.
+	Why map[string]int `json:"parked_why,omitempty"`
 }
 
 // soakTally counts while it goes on. Of each message it keeps six bytes.
@@ -210,7 +212,7 @@ type soakEnd struct {
 const mostNamed = 10
 
 // end gives each confirmed message its outcome, when nothing is left in the queues.
-func (t *soakTally) end(ns string, parked map[Subject]bool, elapsed time.Duration) soakEnd {
+func (t *soakTally) end(ns string, parked map[Subject]string, elapsed time.Duration) soakEnd {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := soakEnd{began: t.began, again: t.again, harm: t.harm, ns: ns}
@@ -230,14 +232,27 @@ func (t *soakTally) end(ns string, parked map[Subject]bool, elapsed time.Duratio
 	return e
 }
 
-func (e *soakEnd) judge(t *Tally, s Subject, accepted int, parked map[Subject]bool) {
-	switch outcome(accepted, parked[s], false) {
+// parkedFor counts a reason. Of different ones only so many are kept.
+func (t *Tally) parkedFor(why string) {
+	if t.Why == nil {
+		t.Why = map[string]int{}
+	}
+	if t.Why[why] == 0 && len(t.Why) == mostNamed {
+		why = "something else"
+	}
+	t.Why[why]++
+}
+
+func (e *soakEnd) judge(t *Tally, s Subject, accepted int, parked map[Subject]string) {
+	why := parked[s]
+	switch outcome(accepted, why != "", false) {
 	case Once:
 		t.Once++
 	case Twice:
 		t.Twice++
 	case Parked:
 		t.Parked++
+		t.parkedFor(why)
 	default:
 		t.Lost++
 		if len(e.lost) < mostNamed {
