@@ -48,7 +48,7 @@ and consumes with coalesced acks.
   memory    the most that a worker takes before a backlog
   workers   worker processes with their defaults, and a provider that takes 20 ms
 
-Measure on an idle machine. All of it takes about five minutes on two cores, and what
+Measure on an idle machine. All of it takes about four minutes on two cores, and what
 it took is its last line; --rounds and --messages make it longer or shorter.`,
 		Example: "  notifylab bench --only consume --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
 		Args:    cobra.NoArgs,
