@@ -90,8 +90,8 @@ func soakSettingNames() []string {
 // check returns how often an event is published.
 func (f *soakFlags) check(ns notify.Namespace) (every time.Duration, err error) {
 	switch {
-	case f.concurrency < 1:
-		return 0, usagef("--concurrency %d: at least 1", f.concurrency)
+	case f.concurrency < 1 || f.concurrency > 32767:
+		return 0, usagef("--concurrency %d: from 1 to 32767, since the prefetch is twice that", f.concurrency)
 	case f.killEvery < 0:
 		return 0, usagef("--kill-every %v: at least 0, which is never", f.killEvery)
 	case f.restartEvery < 0:

@@ -41,3 +41,23 @@ func TestWorker_says_nothing_after_a_crash(t *testing.T) {
 		}
 	}
 }
+
+// A worker that dies at one message's crash point has not been at another's: each is
+// said, by the life that dies of it.
+func TestWorker_says_each_crash(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	const messages = 4
+	c.run("produce", "--channel", "push", "--count", fmt.Sprint(messages), "--crash-at", "after-receive").wantStatus(0)
+	died := map[string]bool{}
+	for range messages {
+		w := c.start("worker", "push", "-o", "json", "--prefetch", "16", "--concurrency", "16")
+		w.wait()
+		for _, e := range of(w.events(), event.Crash) {
+			died[e.ID] = true
+		}
+	}
+	if len(died) != messages {
+		t.Errorf("%d of %d crash points were said: %v", len(died), messages, died)
+	}
+}

@@ -12,7 +12,7 @@ import (
 )
 
 // says makes what writes a worker's events as the program does: as lines into a pipe
-// that somebody reads, to the journal, or both. Close must be called.
+// that somebody reads, to the journal, or both. Closing must be called.
 func (b *bench) says(client idem.Client, m manner) (say func(event.Event), closing func(), err error) {
 	r, w, err := os.Pipe()
 	if err != nil {

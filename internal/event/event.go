@@ -111,7 +111,7 @@ type Settings struct {
 // Encode returns e as a line of its own: see [Append].
 func Encode(e Event) []byte { return Append(make([]byte, 0, 512), e) }
 
-// Decode reads one line that [Encode] wrote. An error means that the line is
+// Decode reads one line that [Append] made. An error means that the line is
 // something else: a child's panic, say.
 func Decode(line []byte) (Event, error) {
 	var e Event
@@ -121,7 +121,7 @@ func Decode(line []byte) (Event, error) {
 	if e.Kind == "" || e.Time.IsZero() {
 		return Event{}, fmt.Errorf("decode event: no kind or no time")
 	}
-	// With its zone a time can lie in a year that Encode has no form for.
+	// With its zone a time can lie in a year that Append has no form for.
 	if year := e.Time.UTC().Year(); year < 0 || year > 9999 {
 		return Event{}, fmt.Errorf("decode event: the time is in the year %d", year)
 	}

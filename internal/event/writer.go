@@ -7,9 +7,14 @@ import (
 	"sync"
 )
 
-// atomicWrite is how much a pipe takes whole or not at all, on every Unix that we
-// know. (POSIX: PIPE_BUF.)
-const atomicWrite = 4096
+// atomicWrite is how much a pipe takes whole or not at all: PIPE_BUF, which is 512 on
+// other systems than Linux, the least that POSIX lets it be.
+func atomicWrite() int {
+	if runtime.GOOS == "linux" {
+		return 4096
+	}
+	return 512
+}
 
 // A Writer writes the lines of many goroutines, several in one write: whoever finds
 // that nobody writes does it for all who have said something by then.
@@ -86,10 +91,11 @@ func (l *Writer) turn() {
 
 // whole returns how many bytes of lines go into one write.
 func whole(lines []byte) int {
-	if len(lines) <= atomicWrite {
+	most := atomicWrite()
+	if len(lines) <= most {
 		return len(lines)
 	}
-	if end := bytes.LastIndexByte(lines[:atomicWrite], '\n'); end >= 0 {
+	if end := bytes.LastIndexByte(lines[:most], '\n'); end >= 0 {
 		return end + 1
 	}
 	if end := bytes.IndexByte(lines, '\n'); end >= 0 {

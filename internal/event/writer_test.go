@@ -89,14 +89,14 @@ func TestWriter_writes_whole_lines_that_a_pipe_takes_at_once(t *testing.T) {
 	for i := range 100 {
 		lines = append(lines, fmt.Sprintf("%*d\n", 200+i, i))
 	}
-	lines = append(lines, strings.Repeat("long", atomicWrite)+"\n", "last\n")
+	lines = append(lines, strings.Repeat("long", atomicWrite())+"\n", "last\n")
 	gather(t, s, lines...)
 	got := s.all()
 	if strings.Join(got, "") != strings.Join(lines, "") {
 		t.Error("they came in another order, or not as they were")
 	}
 	for _, w := range got {
-		if !strings.HasSuffix(w, "\n") || len(w) > atomicWrite && strings.Count(w, "\n") > 1 {
+		if !strings.HasSuffix(w, "\n") || len(w) > atomicWrite() && strings.Count(w, "\n") > 1 {
 			t.Errorf("a write of %d bytes that ends in %q", len(w), w[max(0, len(w)-10):])
 		}
 	}

@@ -54,6 +54,10 @@ func TestLab_on_clusters(t *testing.T) {
 		t.Errorf("journal: %v, then %v, %v", rest, last, err)
 	}
 
+	if a, b := c.ClusterKeySlot(ctx, journalKey(ns)).Val(), c.ClusterKeySlot(ctx, journalMarks(ns)).Val(); a != b || a == 0 {
+		t.Errorf("the journal is in slot %d, its marks in %d", a, b)
+	}
+
 	marks := NewMarks(c, ns)
 	for _, want := range []bool{true, false} {
 		if got, err := marks.First(ctx, "n", "push", "after-claim"); got != want || err != nil {

@@ -95,7 +95,7 @@ func (j *Journal) AddLine(line []byte) {
 	j.added++
 	j.held++
 	j.size += len(line)
-	if j.size > journalBuffer && len(j.waiting) > 1 {
+	for j.size > journalBuffer && len(j.waiting) > 1 {
 		j.dropped += j.waiting[0].events
 		j.shift(1)
 	}

@@ -25,7 +25,12 @@ const journalMark = 1000
 //	a wrong count, after a reply that was lost or the set, keeps more or fewer for as
 //	  long as it takes to add that many; never more entries than events may be, since
 //	  XADD cuts there by itself
-func journalMarks(ns notify.Namespace) string { return ns.Key("lab:journal-marks") }
+//
+// On a Redis Cluster they are where the stream is: what of a write went to another node
+// could fail by itself, and the write be repeated until it does not.
+func journalMarks(ns notify.Namespace) string {
+	return ns.Key("lab:journal-marks:{" + journalKey(ns) + "}")
+}
 
 // journalAdded is the name of the count among the marks' ids.
 const journalAdded = "added"

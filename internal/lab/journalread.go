@@ -94,7 +94,7 @@ func LatestOf(ctx context.Context, c Client, ns notify.Namespace, id string, lim
 func AwaitJournal(ctx context.Context, c Client, ns notify.Namespace, after string, limit int) ([]Entry, error) {
 	id, had := splitCursor(after)
 	if had > 0 {
-		if rest, err := ReadJournal(ctx, c, ns, after, limit); len(rest) > 0 || err != nil {
+		if rest, err := ReadJournal(ctx, c, ns, after, min(limit, journalPage)); len(rest) > 0 || err != nil {
 			return rest, err
 		}
 	}

@@ -175,10 +175,7 @@ func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (
 func (c Config) concurrency() int { return max(1, c.Concurrency) }
 
 func (c Config) prefetch() int {
-	if c.Concurrency <= 1 {
-		return 1
-	}
-	return 2 * c.Concurrency
+	return max(1, 2*c.Concurrency)
 }
 
 // ends says how workers have ended from the n-th event on, or what was said last.

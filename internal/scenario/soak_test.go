@@ -253,6 +253,19 @@ func TestJudgeSoak_inconclusive(t *testing.T) {
 	}
 }
 
+// A reason for being parked can be another one each time.
+func TestTally_keepsSoManyReasons(t *testing.T) {
+	t.Parallel()
+	var sum Tally
+	for i := range 3 * mostNamed {
+		sum.parkedFor(fmt.Sprint("read tcp 127.0.0.1:", i))
+		sum.parkedFor("crashed")
+	}
+	if n := len(sum.Why); n != mostNamed+1 || sum.Why["crashed"] != 3*mostNamed || sum.Why["something else"] != 2*mostNamed+1 {
+		t.Errorf("%d reasons: %v", n, sum.Why)
+	}
+}
+
 // TestSoakTally counts each acceptance, and gives each confirmed message one
 // outcome.
 func TestSoakTally(t *testing.T) {

@@ -237,7 +237,7 @@ func (t *Tally) parkedFor(why string) {
 	if t.Why == nil {
 		t.Why = map[string]int{}
 	}
-	if t.Why[why] == 0 && len(t.Why) == mostNamed {
+	if t.Why[why] == 0 && len(t.Why) >= mostNamed {
 		why = "something else"
 	}
 	t.Why[why]++

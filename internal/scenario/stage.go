@@ -39,7 +39,7 @@ type Config struct {
 	Keep      bool // leave queues and keys
 	Spike     int  // events of direct-call's spike
 	// Concurrency is how many deliveries each worker handles at once, with a
-	// prefetch of twice that; 0 or 1: one, and no more in hand.
+	// prefetch of twice that; 0: one, and no more in hand.
 	Concurrency int
 	Timeout     time.Duration // of the run, from when its servers are ready
 	// Emit gets every event, one at a time, in the order in which they are

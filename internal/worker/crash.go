@@ -14,6 +14,13 @@ import (
 // stops until it is continued. All that happened before has been said by then,
 // and nothing is said between the line and the end.
 func (h *handling) crash(p Point) {
+	if h.armed.Point != p {
+		return
+	}
+	if !h.armed.Stop { // while one dies no other gets to its own point: it would be marked, and never said
+		h.dying.Lock()
+		defer h.dying.Unlock()
+	}
 	if !h.armed.Fires(p, h.note) {
 		return
 	}

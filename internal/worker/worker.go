@@ -17,6 +17,7 @@ type Worker struct {
 	redis  outage
 	latest latest
 	all    sync.WaitGroup // handlers, of ended sessions too
+	dying  sync.Mutex     // held from before a crash point is marked until the process is dead
 	pid    int
 }
 
