@@ -16,7 +16,7 @@ import (
 // memory measures how large a worker becomes that has a backlog before it. What it has
 // taken out is filled up before the next one.
 func (b *bench) memory(ctx context.Context) error {
-	var first float64
+	var first base
 	for i, name := range memoryNames(b.Backlogs) {
 		backlog := b.Backlogs[i]
 		if !b.wants(name) {
@@ -27,11 +27,7 @@ func (b *bench) memory(ctx context.Context) error {
 			return err
 		}
 		f := Figure{Name: name, MemoryMB: median(sizes), Runs: len(sizes)}
-		if first == 0 {
-			first = f.MemoryMB
-		} else {
-			f.Ratio, f.Against = f.MemoryMB/first, fmt.Sprintf("memory/%d", b.Backlogs[0])
-		}
+		first.set(&f, f.MemoryMB)
 		b.emit(f)
 	}
 	return nil

@@ -24,3 +24,18 @@ func percentile(all []time.Duration, p int) float64 {
 	i := (len(sorted)*p + 99) / 100
 	return float64(sorted[max(i-1, 0)]) / float64(time.Millisecond)
 }
+
+// A base is the first figure of a series, against which the others are set.
+type base struct {
+	name  string
+	value float64
+}
+
+// set makes f the base if there is none, else gives it its ratio to that.
+func (b *base) set(f *Figure, value float64) {
+	if b.name == "" {
+		*b = base{f.Name, value}
+		return
+	}
+	f.Ratio, f.Against = value/b.value, b.name
+}

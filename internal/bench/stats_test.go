@@ -57,3 +57,16 @@ func TestWants(t *testing.T) {
 		}
 	}
 }
+
+// Figures are set against the first that was measured, by its name: with --only that
+// need not be the first that there is.
+func TestBase_set(t *testing.T) {
+	t.Parallel()
+	var first base
+	small, large := Figure{Name: "memory/100000"}, Figure{Name: "memory/1000000"}
+	first.set(&small, 50)
+	first.set(&large, 60)
+	if small.Ratio != 0 || small.Against != "" || large.Ratio != 1.2 || large.Against != "memory/100000" {
+		t.Errorf("got %+v and %+v", small, large)
+	}
+}

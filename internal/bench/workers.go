@@ -19,7 +19,7 @@ const eachWorker = 1500
 // workers measures what several worker processes send in a second, each with the
 // worker's own defaults, to a provider that takes its time.
 func (b *bench) workers(ctx context.Context) error {
-	var first float64
+	var first base
 	for i, name := range workersNames(b.Workers) {
 		n := b.Workers[i]
 		if !b.wants(name) {
@@ -39,11 +39,7 @@ func (b *bench) workers(ctx context.Context) error {
 			rates = append(rates, perS)
 		}
 		f := Figure{Name: name, PerS: median(rates), Runs: len(rates)}
-		if first == 0 {
-			first = f.PerS
-		} else {
-			f.Ratio, f.Against = f.PerS/first, fmt.Sprintf("workers/%d", b.Workers[0])
-		}
+		first.set(&f, f.PerS)
 		b.emit(f)
 	}
 	return nil
