@@ -19,7 +19,7 @@ type runner struct {
 	many    bool // runs, one after another
 	cancel  context.CancelCauseFunc
 	ends    []ended
-	unclean bool // something of a run is left on the servers
+	left    []error // what could not be deleted of a run, on servers that stay
 
 	usual, harmed *place // nil until a scenario needs it
 }
@@ -111,8 +111,12 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 	case v.Status == "": // it could not be played
 		return v, because(ctx, unavailableError{err})
 	default:
-		r.unclean = true
-		fmt.Fprintf(r.stderr, "notifylab: namespace %s is not cleaned up: %s\n", cfg.Namespace, escapeLines(err.Error()))
+		err = fmt.Errorf("namespace %s is not cleaned up: %w", cfg.Namespace, err)
+		if at.pair == nil {
+			r.left = append(r.left, hinted{err, []string{fmt.Sprintf("delete what is left of it   notifylab reset --namespace %s --yes", cfg.Namespace)}})
+		} else { // they end with us, and all that is on them
+			fmt.Fprintf(r.stderr, "notifylab: %s, and goes with its servers\n", escapeLines(err.Error()))
+		}
 	}
 	v.RabbitMQ, v.Redis = at.versions.rabbitmq, at.versions.redis
 	v = r.expected(v)
@@ -210,13 +214,20 @@ func (r *runner) end() error {
 	if status == exitOK && !r.agree() {
 		status = exitFinding
 	}
-	if status == exitOK && r.unclean {
+	if status == exitOK && len(r.left) > 0 {
 		status = exitUnavailable
 	}
 	if status == exitOK {
 		return nil
 	}
 	return statusError{status, ""}
+}
+
+// reportLeft says what could not be deleted: last, since it decides the exit status.
+func (r *runner) reportLeft() {
+	for _, err := range r.left {
+		report(r.stderr, err)
+	}
 }
 
 // agree says whether the repetitions of each scenario had one outcome.

@@ -230,6 +230,7 @@ func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenari
 	defer done()
 	r.cancel = cancel
 	defer r.closePlaces()
+	defer r.reportLeft()
 	for _, s := range scenarios {
 		if err := r.play(ctx, s); err != nil {
 			return err
