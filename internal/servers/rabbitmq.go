@@ -24,11 +24,12 @@ func (i Info) erlangEnv(m Member) []string {
 	// Word-split by the scripts, so no path may be in here.
 	const private = "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}"
 	server := private
-	if all := i.of(true); len(all) > 1 {
-		server += " -rabbit cluster_nodes {" + nodeList(all) + ",disc}"
-		if m.Server == RabbitMQ { // the others have it from there, once they have joined
-			server += " -rabbit cluster_name " + i.clusterName()
-		}
+	switch all := i.of(true); {
+	case len(all) < 2:
+	case m.Server == RabbitMQ: // the others have the name from there, once they have joined
+		server += " -rabbit cluster_name " + i.clusterName()
+	default: // 4.0 waits for all who are named
+		server += " -rabbit cluster_nodes {" + nodeList(all[0], m) + ",disc}"
 	}
 	return []string{
 		"PATH=" + i.Binaries.searchPath(),
@@ -59,7 +60,7 @@ func (i Info) erlangEnv(m Member) []string {
 
 // nodeList is an Erlang list of nodes. Their names need no quotes, which would not
 // outlive the scripts.
-func nodeList(all []Member) string {
+func nodeList(all ...Member) string {
 	var names []string
 	for _, m := range all {
 		names = append(names, m.Node)
@@ -108,8 +109,8 @@ func startEPMD(ctx context.Context, i Info) (*child, error) {
 	return c, nil
 }
 
-// bootRabbitMQ starts all nodes. A node joins those that it finds when it boots for
-// the first time, so the others come when there is one to be found.
+// bootRabbitMQ starts all nodes. The others join the first when they boot for the
+// first time, so they come when it is there to be found.
 func (h *held) bootRabbitMQ(ctx context.Context) error {
 	all := h.now().of(true)
 	if err := h.start(ctx, all[0].Server); err != nil {
