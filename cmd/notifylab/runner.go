@@ -15,11 +15,11 @@ import (
 // A runner plays scenarios one after another and keeps their ends.
 type runner struct {
 	*app
-	flags   scenarioFlags
-	many    bool // runs, one after another
-	cancel  context.CancelCauseFunc
-	ends    []ended
-	left    []error // what could not be deleted of a run, on servers that stay
+	flags  scenarioFlags
+	many   bool // runs, one after another
+	cancel context.CancelCauseFunc
+	ends   []ended
+	left   []error // what could not be deleted of a run, on servers that stay
 
 	usual, harmed *place // nil until a scenario needs it
 }

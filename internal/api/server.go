@@ -12,6 +12,7 @@ import (
 
 	"notifylab/internal/broker"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 )
 
@@ -55,7 +56,7 @@ type Config struct {
 type Server struct {
 	Config
 	link     *link
-	lookouts map[notify.Channel]*lookout
+	lookouts map[notify.Channel]*lab.Rounds[map[string]bool] // among the dead letters: which ids are there
 	metrics  *metrics
 	mux      *http.ServeMux
 }
@@ -63,10 +64,10 @@ type Server struct {
 // New returns a server. It connects when it is first asked to publish, or by
 // [Server.Connect].
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, lookouts: map[notify.Channel]*lookout{}, metrics: newMetrics(), mux: http.NewServeMux()}
+	s := &Server{Config: cfg, lookouts: map[notify.Channel]*lab.Rounds[map[string]bool]{}, metrics: newMetrics(), mux: http.NewServeMux()}
 	s.link = newLink(cfg.Dial, cfg.Topology, cfg.Declared)
 	for _, c := range notify.Channels() {
-		s.lookouts[c] = &lookout{look: func(ctx context.Context) (map[string]bool, error) { return s.parked(ctx, c) }}
+		s.lookouts[c] = lab.NewRounds(func(time.Time) (map[string]bool, error) { return s.parked(c) })
 	}
 	s.routes()
 	return s
@@ -82,7 +83,7 @@ func (s *Server) Connect(ctx context.Context) error {
 // over.
 func (s *Server) Close() {
 	for _, l := range s.lookouts {
-		l.running.Wait()
+		l.Drain()
 	}
 	s.link.end()
 }

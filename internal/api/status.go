@@ -39,22 +39,22 @@ func (s *Server) notification(w http.ResponseWriter, r *http.Request, _ url.Valu
 	if err != nil {
 		return err
 	}
-	sights := map[notify.Channel]*sight{} // all are asked for before one is waited for
+	looks := map[notify.Channel]*lab.Round[map[string]bool]{} // all are asked for before one is waited for
 	for _, c := range notify.Channels() {
 		if states[string(c)] != string(idem.Done) {
-			sights[c] = s.lookouts[c].join()
+			looks[c] = s.lookouts[c].Join()
 		}
 	}
 	var away error
-	for c, sight := range sights {
-		parked, err := sight.sees(ctx, id)
+	for c, look := range looks {
+		parked, err := look.Wait(ctx)
 		switch {
 		case err != nil:
 			away = err
 			if states[string(c)] == stateQueued {
 				states[string(c)] = "unknown"
 			}
-		case parked:
+		case parked[id]:
 			states[string(c)] = "parked"
 		}
 	}
@@ -88,8 +88,9 @@ func (s *Server) written(ctx context.Context, id string) (map[string]string, err
 }
 
 // parked returns the ids among the dead letters of a channel.
-func (s *Server) parked(ctx context.Context, c notify.Channel) (map[string]bool, error) {
+func (s *Server) parked(c notify.Channel) (map[string]bool, error) {
 	ids := map[string]bool{}
+	ctx := context.Background() // a look is for many, and ends by itself
 	err := s.atTurn(ctx, func(d Desk) error {
 		letters, _, err := d.Letters(ctx, c, Filter{}, manyLetters)
 		for _, l := range letters {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -50,74 +49,38 @@ func FormatSwitch(v bool) string {
 type Settings struct {
 	client Client
 	key    string
-
-	mu      sync.Mutex
-	running bool  // a read is on its way
-	next    *read // joined by all who come while it is
-}
-
-// A read is one round trip that several wait for.
-type read struct {
-	until    time.Time // the first who waits for it waits no longer
-	done     chan struct{}
-	settings event.Settings
-	err      error
+	reads  *Rounds[event.Settings]
 }
 
 // NewSettings returns the settings of a namespace.
 func NewSettings(c Client, ns notify.Namespace) *Settings {
-	return &Settings{client: c, key: ns.Key("lab:flags")}
+	s := &Settings{client: c, key: ns.Key("lab:flags")}
+	s.reads = NewRounds(s.read)
+	return s
 }
 
 // Get returns what is set now. All who call while one read is on its way share
 // the next one, which is sent after they called: nobody gets an answer older
 // than the question. Without a deadline it takes at most the time of one command and
 // its retry.
-func (s *Settings) Get(ctx context.Context) (event.Settings, error) {
-	r := s.join()
-	select {
-	case <-r.done:
-		return r.settings, r.err
-	case <-ctx.Done():
-		return event.Settings{}, context.Cause(ctx)
-	}
-}
-
-func (s *Settings) join() *read {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.next == nil {
-		s.next = &read{until: time.Now().Add(answerTime), done: make(chan struct{})}
-	}
-	r := s.next
-	if !s.running {
-		s.running = true
-		go s.readAll()
-	}
-	return r
-}
-
-// readAll reads for as long as somebody waits. It ends by itself, since every
-// command has a time-out.
-func (s *Settings) readAll() {
-	for r := s.take(); r != nil; r = s.take() {
-		fields, err := s.read(r.until)
-		if err != nil {
-			r.err = fmt.Errorf("read settings: %w", err)
-		} else {
-			r.settings = parse(fields)
-		}
-		close(r.done)
-	}
-}
+func (s *Settings) Get(ctx context.Context) (event.Settings, error) { return s.reads.Join().Wait(ctx) }
 
 // answerTime is how long an answer may take: a command's time-out and its retry's.
 const answerTime = 2 * time.Second
 
 // read goes with the claims' commands: after an outage a pool of connections of its
 // own could find Redis away for a second longer than they do. What is queued there
-// waits its turn, but nobody waits longer than for a command by itself.
-func (s *Settings) read(until time.Time) (map[string]string, error) {
+// waits its turn, but who waits the longest waits no longer than for a command by
+// itself.
+func (s *Settings) read(since time.Time) (event.Settings, error) {
+	fields, err := s.fields(since.Add(answerTime))
+	if err != nil {
+		return event.Settings{}, fmt.Errorf("read settings: %w", err)
+	}
+	return parse(fields), nil
+}
+
+func (s *Settings) fields(until time.Time) (map[string]string, error) {
 	pipe, err := s.client.AsyncAutoPipeline()
 	if err != nil {
 		return nil, err
@@ -129,15 +92,6 @@ func (s *Settings) read(until time.Time) (map[string]string, error) {
 		return nil, err
 	}
 	return get.Val(), nil
-}
-
-func (s *Settings) take() *read {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.next
-	s.next = nil
-	s.running = r != nil
-	return r
 }
 
 func parse(fields map[string]string) event.Settings {

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,11 +106,11 @@ func TestSettings_SharedReads(t *testing.T) {
 	is(t, s, event.Settings{})
 	before := n.count("hgetall")
 	release := n.holding()
-	first := s.join()
+	first := s.reads.Join()
 	await(t, n.waiting)
-	second := s.join()
+	second := s.reads.Join()
 	for range 64 {
-		if joined := s.join(); joined != second || joined == first {
+		if joined := s.reads.Join(); joined != second || joined == first {
 			t.Fatal("want the next read, shared")
 		}
 	}
@@ -118,15 +119,16 @@ func TestSettings_SharedReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for _, r := range []*read{first, second} {
-		select {
-		case <-r.done:
-		case <-soon(t).Done():
-			t.Fatal("no answer")
+	var got []bool
+	for _, r := range []*Round[event.Settings]{first, second} {
+		answer, err := r.Wait(soon(t))
+		if err != nil {
+			t.Fatal(err)
 		}
+		got = append(got, answer.Idempotency)
 	}
-	if first.settings.Idempotency || !second.settings.Idempotency {
-		t.Errorf("want the setting in the second read only, got %+v and %+v", first.settings, second.settings)
+	if !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("want the setting in the second read only, got %v", got)
 	}
 	if reads := n.count("hgetall") - before; reads != 2 {
 		t.Errorf("want 2 reads for 66 questions, got %d", reads)

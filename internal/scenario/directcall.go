@@ -288,9 +288,5 @@ func (r *Record) fromThenOn(ids []string) Finding {
 			wrong, f.IDs = append(wrong, fmt.Sprintf("%s × %d", brief(id), n)), append(f.IDs, id)
 		}
 	}
-	if f.Got = f.Want; len(wrong) > 0 {
-		f.Got = few(wrong)
-	}
-	f.OK = f.Got == f.Want
-	return f
+	return f.ended(len(ids) == 0, "none was published", wrong)
 }

@@ -77,15 +77,7 @@ func (r *Record) oneOwner(group string) Finding {
 		}
 		owners[at] = e.Source
 	}
-	switch {
-	case len(owners) == 0:
-		f.Got = "nobody read anything"
-	case len(wrong) > 0:
-		f.Got = few(wrong)
-	default:
-		f.Got, f.OK = f.Want, true
-	}
-	return f
+	return f.ended(len(owners) == 0, "nobody read anything", wrong)
 }
 
 // forward checks that a group never committed less than before in any partition.
@@ -103,15 +95,7 @@ func (r *Record) forward(group string) Finding {
 		}
 		last[e.Partition] = e.Offset
 	}
-	switch {
-	case len(last) == 0:
-		f.Got = "nothing was committed"
-	case len(wrong) > 0:
-		f.Got = few(wrong)
-	default:
-		f.Got, f.OK = f.Want, true
-	}
-	return f
+	return f.ended(len(last) == 0, "nothing was committed", wrong)
 }
 
 // keysStay checks that all events of a pass are in one partition.
@@ -134,11 +118,7 @@ func (r *Record) keysStay(ids []string) Finding {
 			at[pass] = partition
 		}
 	}
-	f.OK, f.Got = len(wrong) == 0 && len(ids) > 0, f.Want
-	if !f.OK {
-		f.Got = few(wrong)
-	}
-	return f
+	return f.ended(len(ids) == 0, "none was published", wrong)
 }
 
 // orderKept checks that the provider accepted the events of each pass in the order in
@@ -165,11 +145,7 @@ func (r *Record) orderKept(ids []string) Finding {
 		}
 	}
 	slices.Sort(wrong)
-	f.OK, f.Got = len(wrong) == 0 && len(byPass) > 0, f.Want
-	if !f.OK {
-		f.Got = few(wrong)
-	}
-	return f
+	return f.ended(len(byPass) == 0, "none was accepted", wrong)
 }
 
 // apart checks that two events are in different partitions.

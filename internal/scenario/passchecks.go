@@ -67,6 +67,20 @@ func eachTime(what, unit string, ids []string, want int, count func(id string) i
 	return f
 }
 
+// ended returns the finding with what was got: all as it should be, unless there was
+// nothing to look at or some of it was wrong.
+func (f Finding) ended(nothing bool, words string, wrong []string) Finding {
+	switch {
+	case nothing:
+		f.Got = words
+	case len(wrong) > 0:
+		f.Got = few(wrong)
+	default:
+		f.Got, f.OK = f.Want, true
+	}
+	return f
+}
+
 // few is a list that fits into a line.
 func few(words []string) string {
 	const most = 5

@@ -258,15 +258,7 @@ func (r *Record) resumed(gone, survivor string) Finding {
 			}
 		}
 	}
-	switch {
-	case resumed == 0:
-		f.Got = "never"
-	case len(wrong) > 0:
-		f.Got = few(wrong)
-	default:
-		f.Got, f.OK = f.Want, true
-	}
-	return f
+	return f.ended(resumed == 0, "never", wrong)
 }
 
 // tookOver checks that the survivor found the other one gone, which did not leave, and
@@ -303,13 +295,5 @@ func (r *Record) fenced() Finding {
 		}
 	}
 	slices.Sort(moved)
-	switch {
-	case len(at["asleep"]) != logPartitions:
-		f.Got = "never looked at"
-	case len(moved) > 0:
-		f.Got = few(moved)
-	default:
-		f.Got, f.OK = f.Want, true
-	}
-	return f
+	return f.ended(len(at["asleep"]) != logPartitions, "never looked at", moved)
 }
