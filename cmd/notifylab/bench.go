@@ -37,11 +37,12 @@ to the bare client of the same run, which publishes with a sliding window of con
 and consumes with coalesced acks.
 
   publish   the bare client, and notifylab produce
-  consume   the bare client, and one that hands each message to a handler that does
-            nothing; a worker in this process with each setting, the provider a
-            function call; then with a lease and, beside the work, the settings read
-            from Redis for each message, events as lines, the journal, the provider over
-            HTTP, and all of these but HTTP
+  consume   the bare client; one that hands each message to a handler that does nothing,
+            or asks of Redis what a record or a lease takes, and nothing else: what a
+            worker does is against the one that does as much, too. A worker in this
+            process with each setting, the provider a function call; then with a lease
+            and, beside the work, the settings read from Redis for each message, events
+            as lines, the journal, the provider over HTTP, and all of these but HTTP
   latency   from publish to provider at half of the full load
   recovery  from a worker's SIGKILL in a send to the next send: by itself, started again,
             and by a second worker
@@ -248,6 +249,9 @@ func (t benchText) figure(f bench.Figure) {
 	}
 	if f.Ratio > 0 {
 		add("%.2f of %s", f.Ratio, f.Against)
+	}
+	if f.LikeRatio > 0 {
+		add("%.2f of %s", f.LikeRatio, f.Like)
 	}
 	t.linef("%-24s %s", f.Name, strings.Join(parts, "  "))
 }

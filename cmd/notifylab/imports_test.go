@@ -64,7 +64,7 @@ func onlyIn() map[string][]string {
 		"github.com/fatih/color":            cmd,
 		"github.com/schollz/progressbar/v3": cmd,
 		"github.com/rabbitmq/amqp091-go":    {"internal/broker", "internal/bench"},
-		"github.com/redis/go-redis/v9":      {"internal/idem", "internal/lab", "internal/passes"},
+		"github.com/redis/go-redis/v9":      {"internal/idem", "internal/lab", "internal/passes", "internal/bench"},
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -98,56 +97,6 @@ func (b *bench) consumeBare(ctx context.Context) (float64, error) {
 			if err := ack(tag); err != nil {
 				return err
 			}
-		}
-		return nil
-	})
-}
-
-// consumeHandlers has as many handlers as a worker, which do nothing: what anybody
-// pays who does something with several messages at a time. One ack covers all up to
-// the lowest that is not handled.
-func (b *bench) consumeHandlers(ctx context.Context) (float64, error) {
-	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
-		handled := make(chan uint64, b.Prefetch)
-		var handlers sync.WaitGroup
-		for range b.Concurrency {
-			handlers.Go(func() {
-				for tag := range tags {
-					handled <- tag
-				}
-			})
-		}
-		go func() {
-			handlers.Wait()
-			close(handled)
-		}()
-		last := uint64(b.Messages)
-		open := map[uint64]bool{} // handled above a hole
-		for acked := uint64(0); acked < last; {
-			tag, ok := <-handled
-			for more := true; ok && more; {
-				open[tag] = true
-				select {
-				case tag, ok = <-handled:
-				default:
-					more = false
-				}
-			}
-			if !ok {
-				return fmt.Errorf("the channel closed after %d acks", acked)
-			}
-			upTo := acked
-			for open[upTo+1] {
-				upTo++
-				delete(open, upTo)
-			}
-			if upTo == acked {
-				continue
-			}
-			if err := ack(upTo); err != nil {
-				return err
-			}
-			acked = upTo
 		}
 		return nil
 	})

@@ -38,16 +38,20 @@ type Config struct {
 
 // A Figure is one result. What does not belong to its kind is 0 and left out.
 type Figure struct {
-	Kind     string  `json:"kind"` // figure
-	Name     string  `json:"name"` // consume/lease
-	PerS     float64 `json:"per_s,omitempty"`
-	Ratio    float64 `json:"ratio,omitempty"` // to what Against names
-	Against  string  `json:"against,omitempty"`
-	P50MS    float64 `json:"p50_ms,omitempty"`
-	P95MS    float64 `json:"p95_ms,omitempty"`
-	P99MS    float64 `json:"p99_ms,omitempty"`
-	MemoryMB float64 `json:"memory_mb,omitempty"` // the largest that the process ever was
-	Runs     int     `json:"runs"`
+	Kind    string  `json:"kind"` // figure
+	Name    string  `json:"name"` // consume/lease
+	PerS    float64 `json:"per_s,omitempty"`
+	Ratio   float64 `json:"ratio,omitempty"` // to what Against names
+	Against string  `json:"against,omitempty"`
+	// LikeRatio is the ratio to the bare client that does as much, which Like names, if
+	// that was measured, too.
+	LikeRatio float64 `json:"like_ratio,omitempty"`
+	Like      string  `json:"like,omitempty"`
+	P50MS     float64 `json:"p50_ms,omitempty"`
+	P95MS     float64 `json:"p95_ms,omitempty"`
+	P99MS     float64 `json:"p99_ms,omitempty"`
+	MemoryMB  float64 `json:"memory_mb,omitempty"` // the largest that the process ever was
+	Runs      int     `json:"runs"`
 }
 
 // A part is some figures that are measured together.

@@ -76,6 +76,8 @@ func TestRun(t *testing.T) {
 		switch part, _, _ := strings.Cut(name, "/"); part {
 		case "publish", "consume", "workers":
 			wrong = wrong || f.PerS <= 0 || (f.Ratio == 0) != (f.Against == "") || (f.Against == "") != (strings.HasSuffix(name, "/bare") || name == "workers/1")
+			_, worker := consumeManners()[name]
+			wrong = wrong || worker != (f.LikeRatio > 0) || worker != (f.Like != "") || f.Like != "" && figures[f.Like].PerS == 0
 		case "latency":
 			wrong = wrong || f.P50MS <= 0 || f.P95MS < f.P50MS || f.P99MS < f.P95MS || f.PerS <= 0
 		case "recovery":
@@ -167,7 +169,7 @@ func TestRun_a_session_that_breaks(t *testing.T) {
 func TestManners(t *testing.T) {
 	t.Parallel()
 	manners := consumeManners()
-	names := slices.DeleteFunc(consumeNames(), func(name string) bool { return name == handlers })
+	names := slices.DeleteFunc(consumeNames(), func(name string) bool { return slices.Contains(bareHandlers(), name) })
 	if len(manners) != len(names) {
 		t.Errorf("%d manners, %d names", len(manners), len(names))
 	}
@@ -185,6 +187,10 @@ func TestManners(t *testing.T) {
 		}
 		if m != want {
 			t.Errorf("%s: %+v, want %+v", name, m, want)
+		}
+		like, _, _ := strings.Cut(does, "+")
+		if like = strings.TrimSuffix("consume/handlers+"+like, "+none"); m.like() != like {
+			t.Errorf("%s is like %s, want %s", name, m.like(), like)
 		}
 	}
 }

@@ -42,28 +42,45 @@ func consumeManners() map[string]manner {
 	}
 }
 
-const handlers = "consume/handlers" // of a bare client
+// bareHandlers are bare clients with handlers.
+func bareHandlers() []string {
+	return []string{"consume/handlers", "consume/handlers+record", "consume/handlers+lease"}
+}
 
-// consumeNames are the manners' in their order. All is settings, lines and journal.
+// consumeNames are those of bare clients with handlers, and the manners' in their order.
+// All is settings, lines and journal.
 func consumeNames() []string {
-	return []string{
-		handlers,
+	return append(bareHandlers(),
 		"consume/none", "consume/record", "consume/lease", "consume/lease+key",
 		"consume/lease+settings", "consume/lease+lines", "consume/lease+journal", "consume/lease+http", "consume/lease+all",
-	}
+	)
 }
 
 func (b *bench) consume(ctx context.Context) error {
-	manners := consumeManners()
+	manners, chores := consumeManners(), b.chores()
 	var ways []way
 	for _, name := range consumeNames() {
-		run := func(ctx context.Context) (float64, error) { return b.consumeAs(ctx, manners[name]) }
-		if name == handlers {
-			run = b.consumeHandlers
+		w := way{name: name, run: func(ctx context.Context) (float64, error) { return b.consumeAs(ctx, manners[name]) }}
+		if prepare, bare := chores[name]; bare {
+			w.run = func(ctx context.Context) (float64, error) { return b.consumeHandlers(ctx, prepare) }
+		} else {
+			w.like = manners[name].like()
 		}
-		ways = append(ways, way{name, run})
+		ways = append(ways, w)
 	}
-	return b.compare(ctx, way{"consume/bare", b.consumeBare}, ways...)
+	return b.compare(ctx, way{name: "consume/bare", run: b.consumeBare}, ways...)
+}
+
+// like is the bare client that asks the same of Redis.
+func (m manner) like() string {
+	switch bare := bareHandlers(); {
+	case m.settings.ClaimLease:
+		return bare[2]
+	case m.settings.Idempotency:
+		return bare[1]
+	default:
+		return bare[0]
+	}
 }
 
 // consumeAs has a worker handle a full queue, and returns how many it settled in a

@@ -10,7 +10,7 @@ import (
 )
 
 func (b *bench) publish(ctx context.Context) error {
-	return b.compare(ctx, way{"publish/bare", b.publishBare}, way{"publish/produce", b.publishProduce})
+	return b.compare(ctx, way{name: "publish/bare", run: b.publishBare}, way{name: "publish/produce", run: b.publishProduce})
 }
 
 // publishProduce is notifylab produce itself, as a process that tells of each message,

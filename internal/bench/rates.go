@@ -10,6 +10,8 @@ type way struct {
 	name string
 	// run does it with so many messages and returns how many it did in a second.
 	run func(context.Context) (float64, error)
+	// like is the bare way to do as much, if there is one.
+	like string
 }
 
 // compare runs every way once in each round, with the bare one at the round's
@@ -44,6 +46,9 @@ func (b *bench) compare(ctx context.Context, bare way, ways ...way) error {
 		f := Figure{Name: w.name, PerS: median(all), Runs: len(all)}
 		if w.name != bare.name {
 			f.Ratio, f.Against = f.PerS/ceiling, bare.name
+		}
+		if like := rates[w.like]; len(like) > 0 {
+			f.LikeRatio, f.Like = f.PerS/median(like), w.like
 		}
 		b.emit(f)
 	}

@@ -3,7 +3,9 @@ package broker
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"time"
 
 	"notifylab/internal/notify"
 )
@@ -14,24 +16,32 @@ import (
 //
 //	tags      1 2 3 4 5 6 7 8        s settled, a acked before, . open
 //	          s s a s . s . s
-//	written   multiple up to 4, single 6, single 8
+//	written   multiple up to 4; after [hold], if 5 is open still, single 6, single 8
 //
 // An ack never covers an open tag: multiple goes no further than the run of
 // settled tags that begins at the lowest one, and is named by the run's highest
 // tag that was not acked singly before (naming one that was is refused with
-// 406). There is no timer: waiting behind a delivery that is held up would make
-// it set everyone's pace. But whatever runs is let settle what it has first: a run
-// of a hundred costs the broker no more than one ack.
+// 406). A run of a hundred costs the broker no more than one ack. So whatever runs is
+// let settle what it has first, and what lies beyond a hole is held: for [hold], since
+// a delivery that is held up must not set everyone's pace, and never more of it than
+// most, so that the broker always has room to hand over further ones.
 type acks struct {
+	most int // tags that are held
+
 	mu      sync.Mutex
 	lowest  uint64     // the tag of tags[0]: the lowest that is not yet acked in a run
 	tags    []tagState // from lowest on, in order
-	late    []uint64   // settled since the last write
+	late    []uint64   // settled and not yet written
 	closed  bool       // nothing is settled any more
 	back    bool       // what is open is to be given back
 	waiting []chan<- struct{}
 	wake    chan struct{} // holds one
 }
+
+// hold is how long an ack beyond a hole waits for the hole to close. Under full load
+// most do by then: what is in hand takes about as long. If the worker dies meanwhile
+// the broker hands it over again, as it does what was in hand.
+const hold = 5 * time.Millisecond
 
 type tagState byte
 
@@ -51,7 +61,10 @@ type ack struct {
 // nackAll gives back everything that is not acked: tag 0 with multiple.
 func nackAll() ack { return ack{tag: 0, multiple: true, requeue: true} }
 
-func newAcks() *acks { return &acks{lowest: 1, wake: make(chan struct{}, 1)} }
+// newAcks returns the acks of a session that has at most so many deliveries unsettled.
+func newAcks(prefetch int) *acks {
+	return &acks{most: prefetch / 4, lowest: 1, wake: make(chan struct{}, 1)}
+}
 
 // opened notes that a delivery has arrived. Their tags come in order, without
 // gaps, from 1.
@@ -93,11 +106,11 @@ func (a *acks) settledSince(before *int) bool {
 	return more
 }
 
-// take returns what is to be written now, and who waits for it.
-func (a *acks) take() ([]ack, []chan<- struct{}) {
+// take returns what is to be written now, and who waits for it. Acks beyond a hole are
+// held if they may be, and are not overdue.
+func (a *acks) take(overdue bool) (out []ack, waiting []chan<- struct{}, held bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var out []ack
 	run, highest := 0, -1
 	for ; run < len(a.tags) && a.tags[run] != open; run++ {
 		if a.tags[run] == settled {
@@ -109,34 +122,44 @@ func (a *acks) take() ([]ack, []chan<- struct{}) {
 	}
 	a.tags = a.tags[run:]
 	a.lowest += uint64(run)
-	for _, tag := range a.late {
-		if tag >= a.lowest {
+	a.late = slices.DeleteFunc(a.late, func(tag uint64) bool { return tag < a.lowest })
+	if overdue || a.back || len(a.waiting) > 0 || len(a.late) > a.most {
+		for _, tag := range a.late {
 			a.tags[tag-a.lowest] = acked
 			out = append(out, ack{tag: tag})
 		}
+		a.late = a.late[:0]
 	}
-	a.late = a.late[:0]
 	if a.back {
 		out = append(out, nackAll())
 	}
 	a.back = false
-	waiting := a.waiting
-	a.waiting = nil
-	return out, waiting
+	waiting, a.waiting = a.waiting, nil
+	return out, waiting, len(a.late) > 0
 }
 
 // run writes acks until over is closed or a write fails.
 func (a *acks) run(over <-chan struct{}, write func(ack) error) error {
+	var due <-chan time.Time // nil: nothing is held
 	for {
+		overdue := false
 		select {
 		case <-over:
 			return nil
 		case <-a.wake:
+		case <-due:
+			overdue = true
 		}
 		for before := -1; a.settledSince(&before); {
 			runtime.Gosched()
 		}
-		acks, waiting := a.take()
+		acks, waiting, held := a.take(overdue)
+		switch {
+		case !held:
+			due = nil
+		case due == nil:
+			due = time.After(hold)
+		}
 		for _, k := range acks {
 			if err := write(k); err != nil {
 				return err

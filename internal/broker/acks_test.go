@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"testing/quick"
+	"time"
 )
 
 // ledger is the broker's side of a channel: it knows which deliveries are not
@@ -51,6 +52,17 @@ func (l *ledger) take(k ack) error {
 	return nil
 }
 
+// owed is how many are settled, and not acked.
+func (l *ledger) owed() int {
+	n := 0
+	for tag := range l.unacked {
+		if l.settled[tag] {
+			n++
+		}
+	}
+	return n
+}
+
 func (l *ledger) takeAll(acks []ack) error {
 	for _, k := range acks {
 		if err := l.take(k); err != nil {
@@ -65,7 +77,7 @@ func (l *ledger) takeAll(acks []ack) error {
 func play(seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	prefetch, messages := 1+r.IntN(64), 1+r.IntN(300)
-	a, l := newAcks(), newLedger()
+	a, l := newAcks(prefetch), newLedger()
 	var open []uint64
 	held := uint64(1 + r.IntN(messages))
 	for done := 0; done < messages; {
@@ -93,13 +105,16 @@ func play(seed uint64) error {
 			}
 		}
 		if r.IntN(4) == 0 {
-			acks, _ := a.take()
+			acks, _, _ := a.take(r.IntN(2) > 0)
 			if err := l.takeAll(acks); err != nil {
 				return err
 			}
+			if n := l.owed(); n > prefetch/4 {
+				return fmt.Errorf("%d acks are held, of a prefetch of %d", n, prefetch)
+			}
 		}
 	}
-	acks, _ := a.take()
+	acks, _, _ := a.take(false)
 	if err := l.takeAll(acks); err != nil {
 		return err
 	}
@@ -125,7 +140,7 @@ func TestAcks_CoverWhatIsSettledOnceAndNothingElse(t *testing.T) {
 
 func TestAcks_AreAsFewAsTheHolesAllow(t *testing.T) {
 	t.Parallel()
-	a := newAcks()
+	a := newAcks(0) // and none are held
 	for range 8 {
 		a.opened()
 	}
@@ -133,7 +148,7 @@ func TestAcks_AreAsFewAsTheHolesAllow(t *testing.T) {
 		for _, tag := range tags {
 			a.settle(tag)
 		}
-		got, _ = a.take()
+		got, _, _ = a.take(false)
 		return got
 	}
 	equal(t, "beyond a hole", settle(3), []ack{{tag: 3}})
@@ -143,9 +158,64 @@ func TestAcks_AreAsFewAsTheHolesAllow(t *testing.T) {
 	equal(t, "the last", settle(7), []ack{{tag: 7, multiple: true}})
 }
 
+// What lies beyond a hole waits for it to close: not if it is too much, or too late, or
+// somebody waits for it.
+func TestAcks_BeyondAHoleAreHeld(t *testing.T) {
+	t.Parallel()
+	a := newAcks(8)
+	for range 12 {
+		a.opened()
+	}
+	settle := func(overdue bool, tags ...uint64) []ack {
+		for _, tag := range tags {
+			a.settle(tag)
+		}
+		got, _, held := a.take(overdue)
+		if held != (len(a.late) > 0) {
+			t.Errorf("held: %v, with %d", held, len(a.late))
+		}
+		return got
+	}
+	equal(t, "a quarter", settle(false, 2, 4), nil)
+	equal(t, "one is not beyond it any more", settle(false, 1), []ack{{tag: 2, multiple: true}})
+	equal(t, "the hole closes", settle(false, 3), []ack{{tag: 4, multiple: true}})
+	equal(t, "too much", settle(false, 6, 7, 8), []ack{{tag: 6}, {tag: 7}, {tag: 8}})
+	equal(t, "held again", settle(false, 9), nil)
+	equal(t, "too late", settle(true), []ack{{tag: 9}})
+	a.await(make(chan struct{}))
+	equal(t, "somebody waits", settle(false, 10), []ack{{tag: 10}})
+	equal(t, "the last", settle(false, 5, 11, 12), []ack{{tag: 12, multiple: true}})
+}
+
+// A delivery that is held up for ever keeps nothing else from being acked, soon.
+func TestAcks_BeyondAHoleAreNotHeldForLong(t *testing.T) {
+	t.Parallel()
+	a := newAcks(1000)
+	written, over, ended := make(chan ack), make(chan struct{}), make(chan error, 1)
+	go func() { ended <- a.run(over, func(k ack) error { written <- k; return nil }) }()
+	a.opened()
+	for tag := uint64(2); tag < 5; tag++ {
+		a.opened()
+		began := time.Now()
+		a.settle(tag)
+		select {
+		case k := <-written:
+			if waited := time.Since(began); k != (ack{tag: tag}) || waited < hold/2 {
+				t.Errorf("%+v after %v, want %d by itself after %v", k, waited, tag, hold)
+			}
+		case <-soon(t).Done():
+			t.Fatalf("%d is not acked", tag)
+		}
+	}
+	close(over)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAcks_GivenBackIsWhatIsOpenAndStaysSo(t *testing.T) {
 	t.Parallel()
-	a, l := newAcks(), newLedger()
+	a, l := newAcks(64), newLedger()
 	over := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() { ended <- a.run(over, l.take) }()

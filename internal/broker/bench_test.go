@@ -11,7 +11,7 @@ func BenchmarkAcks(b *testing.B) {
 		"scattered": func(i int) int { return (i*2)%window + i*2/window },
 	} {
 		b.Run(name, func(b *testing.B) {
-			a := newAcks()
+			a := newAcks(window)
 			b.ReportAllocs()
 			first := uint64(1)
 			for b.Loop() {
@@ -21,7 +21,7 @@ func BenchmarkAcks(b *testing.B) {
 				for i := range window {
 					a.settle(first + uint64(order(i)))
 					if i%32 == 31 {
-						a.take()
+						a.take(false)
 					}
 				}
 				first += window

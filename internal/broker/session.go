@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		channel:        cfg.Topology.Channels[0],
 		prefetch:       cfg.Prefetch,
 		publishTimeout: cfg.PublishTimeout,
-		acks:           newAcks(),
+		acks:           newAcks(cfg.Prefetch),
 		deliveries:     make(chan *notify.Delivery, max(0, cfg.Prefetch)), // all there can be: see InHand
 		calls:          make(chan func()),
 		pumped:         make(chan struct{}),
