@@ -31,6 +31,7 @@ type Store struct {
 	retention time.Duration
 	only      []any // when the SET of a claim writes: nx
 	limit     limit
+	clocks    recent
 
 	complete, release, take script
 }
@@ -114,7 +115,7 @@ func (c *Claim) TTL() time.Duration { return c.ttl }
 // not, it is the same claim, and its lease counts from the first try.
 func (c *Claim) Try(ctx context.Context) (Verdict, Record, error) {
 	if !c.tried {
-		c.since, c.tried = Now(), true
+		c.since, c.tried = c.store.clocks.instant(), true
 	}
 	set := redis.NewStringCmd(ctx, append([]any{"set", c.key, c.value, "px", c.ttl.Milliseconds(), "get"}, c.store.only...)...)
 	err := c.store.together(ctx, set)

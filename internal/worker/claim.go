@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
@@ -81,7 +82,11 @@ func (h *handling) sayBusy(ctx context.Context) {
 }
 
 // enoughLeft is the clock check: whether a send and the record of it fit into
-// what is left of the lease.
+// what is left of the lease. The send has to end in time for its record, counted from
+// before the check.
 func (h *handling) enoughLeft() bool {
-	return h.claim.Left() >= h.SendTimeout+idem.Timeout || h.Without == Clock
+	now := time.Now()
+	left := h.claim.Left() - idem.Timeout
+	h.until = now.Add(left)
+	return left >= h.SendTimeout || h.Without == Clock
 }

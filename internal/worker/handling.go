@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"time"
 
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
@@ -22,6 +23,7 @@ type handling struct {
 	begun   bool // received was said
 	counted bool // as a suspect
 	claim   *idem.Claim
+	until   time.Time   // the send's end, by the clock check
 	found   idem.Record // what makes it busy
 	lost    int         // how often too little of the lease was left
 	copy    func(context.Context) ending
@@ -75,14 +77,14 @@ func (h *handling) settings(ctx context.Context) (event.Settings, error) {
 }
 
 // send makes one attempt. It is not cut short by the end of the session or of
-// the worker. Under a lease it ends in time for its record to be written, by the
-// clocks of the lease itself: whatever passed since the clock check counts.
+// the worker. Under a lease it ends in time for its record to be written: whatever
+// passed since the clock check counts.
 func (h *handling) send(settings event.Settings) notify.Result {
-	limit := h.SendTimeout
-	if h.claim != nil && h.Without != Clock {
-		limit = min(limit, h.claim.Left()-idem.Timeout)
+	until := time.Now().Add(h.SendTimeout)
+	if h.claim != nil && h.Without != Clock && h.until.Before(until) {
+		until = h.until
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	ctx, passed := h.crashInSend(ctx)
 	a := notify.Attempt{Channel: h.Channel, Notification: h.n}
