@@ -35,6 +35,10 @@
 // the broker hands all that was not acked to somebody else; nothing of an ended
 // session is ever settled on a later one, since tags start anew.
 //
+// Acks are written together: what is settled in a run from the lowest open delivery
+// goes by one, and what lies beyond an open one is held for some milliseconds, in
+// which most such holes close.
+//
 // The orderly end is: hand over no more, settle what is in hand, write the last
 // acks, cancel the consumer, give back the rest, close. The cancel comes after
 // the acks because it is the one round trip that a quorum queue answers itself,
@@ -42,7 +46,8 @@
 //
 // What is left behind when the process dies
 //
-//	after a delivery arrived, before its ack was written:  the message, redelivered
+//	after a delivery arrived, before its ack was written:  the message, redelivered,
+//	                                                       settled or not
 //	after the ack was written, before it arrived:          the message, redelivered
 //	after a copy was published, before its confirm:        the message, and perhaps a copy
 //	after the confirm, before the ack:                     the message, and its copy
