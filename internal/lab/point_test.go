@@ -43,6 +43,7 @@ func TestTrap_Fires(t *testing.T) {
 	}{
 		{"once", Trap{Arming{Point: here}, marks, "n-1", "push"}, here, []bool{true, false, false}, 0},
 		{"once for each who handles it", Trap{Arming{Point: here}, marks, "n-1", "email"}, here, []bool{true, false}, 0},
+		{"once for each message", Trap{Arming{Point: here}, marks, "n-7", "push"}, here, []bool{true, false}, 0},
 		{"always", Trap{Arming{Point: here, Always: true}, marks, "n-2", "push"}, here, []bool{true, true}, 0},
 		{"always, without marks", Trap{Arming{Point: here, Always: true}, nil, "n-2", "push"}, here, []bool{true, true}, 0},
 		{"another point", Trap{Arming{Point: here}, marks, "n-3", "push"}, elsewhere, []bool{false}, 0},
