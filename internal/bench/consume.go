@@ -42,18 +42,21 @@ func consumeManners() map[string]manner {
 	}
 }
 
-// bareHandlers are bare clients with handlers.
-func bareHandlers() []string {
-	return []string{"consume/handlers", "consume/handlers+record", "consume/handlers+lease"}
-}
+// Bare clients with handlers, by what these ask of Redis.
+const (
+	handlers       = "consume/handlers"
+	handlersRecord = handlers + "+record"
+	handlersLease  = handlers + "+lease"
+)
 
 // consumeNames are those of bare clients with handlers, and the manners' in their order.
 // All is settings, lines and journal.
 func consumeNames() []string {
-	return append(bareHandlers(),
+	return []string{
+		handlers, handlersRecord, handlersLease,
 		"consume/none", "consume/record", "consume/lease", "consume/lease+key",
 		"consume/lease+settings", "consume/lease+lines", "consume/lease+journal", "consume/lease+http", "consume/lease+all",
-	)
+	}
 }
 
 func (b *bench) consume(ctx context.Context) error {
@@ -73,13 +76,13 @@ func (b *bench) consume(ctx context.Context) error {
 
 // like is the bare client that asks the same of Redis.
 func (m manner) like() string {
-	switch bare := bareHandlers(); {
+	switch {
 	case m.settings.ClaimLease:
-		return bare[2]
+		return handlersLease
 	case m.settings.Idempotency:
-		return bare[1]
+		return handlersRecord
 	default:
-		return bare[0]
+		return handlers
 	}
 }
 

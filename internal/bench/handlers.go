@@ -21,9 +21,9 @@ type chore func(ctx context.Context, tag uint64) error
 // Redis, by the same commands, which go together in the same way, and nothing else.
 func (b *bench) chores() map[string]func(context.Context) (chore, error) {
 	return map[string]func(context.Context) (chore, error){
-		"consume/handlers":        func(context.Context) (chore, error) { return nil, nil },
-		"consume/handlers+record": func(context.Context) (chore, error) { return b.claiming(retention) },
-		"consume/handlers+lease":  b.completing,
+		handlers:       func(context.Context) (chore, error) { return nil, nil },
+		handlersRecord: func(context.Context) (chore, error) { return b.claiming(retention) },
+		handlersLease:  b.completing,
 	}
 }
 
@@ -34,7 +34,7 @@ func (b *bench) claiming(keep time.Duration) (chore, error) {
 		key, value := b.bareRecord("claimed", tag)
 		claim := redis.NewStringCmd(ctx, "set", key, value, "px", keep.Milliseconds(), "get", "nx")
 		if err := pipe.Submit(ctx, claim).WaitContext(ctx); err != redis.Nil {
-			return fmt.Errorf("claim %s: %q, %w", key, claim.Val(), err)
+			return fmt.Errorf("claim %s: %q, %v", key, claim.Val(), err)
 		}
 		return nil
 	}, err
@@ -61,7 +61,7 @@ return false`)
 		_, done := b.bareRecord("done", tag)
 		complete := redis.NewCmd(ctx, "evalsha", script.Hash(), 1, key, value, done, retention.Milliseconds())
 		if err := pipe.Submit(ctx, complete).WaitContext(ctx); err != redis.Nil {
-			return fmt.Errorf("complete %s: %v, %w", key, complete.Val(), err)
+			return fmt.Errorf("complete %s: %v, %v", key, complete.Val(), err)
 		}
 		return nil
 	}, err
