@@ -51,7 +51,7 @@ and consumes with coalesced acks.
 
 Measure on an idle machine. All of it takes about four minutes on two cores, and what
 it took is its last line; --rounds and --messages make it longer or shorter.`,
-		Example: "  notifylab bench --only consume/lease --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
+		Example: "  notifylab bench --only consume/handlers+lease,consume/lease --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {

@@ -240,7 +240,7 @@ func TestDLQ_replay_killed(t *testing.T) {
 
 // What a replay has on its way at once, and the acks that a broker may drop because it
 // has not come to them when their connection ends: none on 3.10, up to 13 on 4.0.
-const onTheirWay, unread = 64, 64
+const onTheirWay, unread = 64, 32
 
 const exitKilled = 128 + int(syscall.SIGKILL)
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -111,11 +112,14 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 	case v.Status == "": // it could not be played
 		return v, because(ctx, unavailableError{err})
 	default:
-		err = fmt.Errorf("namespace %s is not cleaned up: %w", cfg.Namespace, err)
+		text := fmt.Sprintf("namespace %s is not cleaned up: %v", cfg.Namespace, err)
 		if at.pair == nil {
-			r.left = append(r.left, hinted{err, []string{fmt.Sprintf("delete what is left of it   notifylab reset --namespace %s --yes", cfg.Namespace)}})
-		} else { // they end with us, and all that is on them
-			fmt.Fprintf(r.stderr, "notifylab: %s, and goes with its servers\n", escapeLines(err.Error()))
+			r.left = append(r.left, hinted{
+				unavailableError{errors.New(text)},
+				[]string{fmt.Sprintf("delete what is left of it   notifylab reset --namespace %s --yes", cfg.Namespace)},
+			})
+		} else { // all that is on them goes with them
+			fmt.Fprintf(r.stderr, "notifylab: %s; its servers end with this run\n", escapeLines(text))
 		}
 	}
 	v.RabbitMQ, v.Redis = at.versions.rabbitmq, at.versions.redis
@@ -223,7 +227,7 @@ func (r *runner) end() error {
 	return statusError{status, ""}
 }
 
-// reportLeft says what could not be deleted: last, since it decides the exit status.
+// reportLeft says what could not be deleted: at the end, since it decides the exit status.
 func (r *runner) reportLeft() {
 	for _, err := range r.left {
 		report(r.stderr, err)

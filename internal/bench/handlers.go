@@ -33,7 +33,7 @@ func (b *bench) claiming(keep time.Duration) (chore, error) {
 	return func(ctx context.Context, tag uint64) error {
 		key, value := b.bareRecord("claimed", tag)
 		claim := redis.NewStringCmd(ctx, "set", key, value, "px", keep.Milliseconds(), "get", "nx")
-		if err := pipe.Submit(ctx, claim).WaitContext(ctx); err != redis.Nil {
+		if err := pipe.Submit(ctx, claim).WaitContext(ctx); err != redis.Nil && claim.Val() != value { // its own: of a lost answer
 			return fmt.Errorf("claim %s: %q, %v", key, claim.Val(), err)
 		}
 		return nil
@@ -81,10 +81,9 @@ func (b *bench) consumeHandlers(ctx context.Context, prepare func(context.Contex
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _, _ = idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace) }()
-	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
+	var handlers sync.WaitGroup
+	perS, err := b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
 		handled, wrong := make(chan uint64, b.Prefetch), make(chan error, b.Concurrency)
-		var handlers sync.WaitGroup
 		for range b.Concurrency {
 			handlers.Go(func() {
 				for tag := range tags {
@@ -104,6 +103,11 @@ func (b *bench) consumeHandlers(ctx context.Context, prepare func(context.Contex
 		}()
 		return b.ackRuns(handled, wrong, ack)
 	})
+	handlers.Wait() // their channel is closed
+	if _, forgot := idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace); err == nil {
+		err = forgot
+	}
+	return perS, err
 }
 
 // ackRuns acks up to the lowest that is not handled, whenever it is free.
@@ -127,7 +131,12 @@ func (b *bench) ackRuns(handled <-chan uint64, wrong <-chan error, ack func(uint
 			}
 		}
 		if !ok {
-			return fmt.Errorf("the channel closed after %d acks", acked)
+			select {
+			case err := <-wrong: // of the last one
+				return err
+			default:
+				return fmt.Errorf("the channel closed after %d acks", acked)
+			}
 		}
 		upTo := acked
 		for open[upTo+1] {

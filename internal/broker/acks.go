@@ -22,11 +22,13 @@ import (
 // settled tags that begins at the lowest one, and is named by the run's highest
 // tag that was not acked singly before (naming one that was is refused with
 // 406). A run of a hundred costs the broker no more than one ack. So whatever runs is
-// let settle what it has first, and what lies beyond a hole is held: for [hold], since
-// a delivery that is held up must not set everyone's pace, and never more of it than
-// most, so that the broker always has room to hand over further ones.
+// let settle what it has first, and what lies beyond a hole is held: for [hold], a
+// quarter of the prefetch at most, and while there are deliveries that nobody has begun.
+// Else the broker could not hand over further ones, and a delivery that is held up would
+// set everyone's pace.
 type acks struct {
-	most int // tags that are held
+	most    int         // tags that are held
+	unbegun func() bool // whether there are deliveries to begin
 
 	mu      sync.Mutex
 	lowest  uint64     // the tag of tags[0]: the lowest that is not yet acked in a run
@@ -62,8 +64,8 @@ type ack struct {
 func nackAll() ack { return ack{tag: 0, multiple: true, requeue: true} }
 
 // newAcks returns the acks of a session that has at most so many deliveries unsettled.
-func newAcks(prefetch int) *acks {
-	return &acks{most: prefetch / 4, lowest: 1, wake: make(chan struct{}, 1)}
+func newAcks(prefetch int, unbegun func() bool) *acks {
+	return &acks{most: prefetch / 4, unbegun: unbegun, lowest: 1, wake: make(chan struct{}, 1)}
 }
 
 // opened notes that a delivery has arrived. Their tags come in order, without
@@ -123,7 +125,7 @@ func (a *acks) take(overdue bool) (out []ack, waiting []chan<- struct{}, held bo
 	a.tags = a.tags[run:]
 	a.lowest += uint64(run)
 	a.late = slices.DeleteFunc(a.late, func(tag uint64) bool { return tag < a.lowest })
-	if overdue || a.back || len(a.waiting) > 0 || len(a.late) > a.most {
+	if overdue || a.back || len(a.waiting) > 0 || len(a.late) > a.most || !a.unbegun() {
 		for _, tag := range a.late {
 			a.tags[tag-a.lowest] = acked
 			out = append(out, ack{tag: tag})

@@ -77,7 +77,7 @@ func (l *ledger) takeAll(acks []ack) error {
 func play(seed uint64) error {
 	r := rand.New(rand.NewPCG(seed, 1))
 	prefetch, messages := 1+r.IntN(64), 1+r.IntN(300)
-	a, l := newAcks(prefetch), newLedger()
+	a, l := newAcks(prefetch, func() bool { return r.IntN(2) > 0 }), newLedger()
 	var open []uint64
 	held := uint64(1 + r.IntN(messages))
 	for done := 0; done < messages; {
@@ -140,7 +140,7 @@ func TestAcks_CoverWhatIsSettledOnceAndNothingElse(t *testing.T) {
 
 func TestAcks_AreAsFewAsTheHolesAllow(t *testing.T) {
 	t.Parallel()
-	a := newAcks(0) // and none are held
+	a := newAcks(0, busy) // and none are held
 	for range 8 {
 		a.opened()
 	}
@@ -158,11 +158,15 @@ func TestAcks_AreAsFewAsTheHolesAllow(t *testing.T) {
 	equal(t, "the last", settle(7), []ack{{tag: 7, multiple: true}})
 }
 
+// busy is a worker that has more than its handlers have begun.
+func busy() bool { return true }
+
 // What lies beyond a hole waits for it to close: not if it is too much, or too late, or
-// somebody waits for it.
+// somebody waits for it or has nothing else to do.
 func TestAcks_BeyondAHoleAreHeld(t *testing.T) {
 	t.Parallel()
-	a := newAcks(8)
+	unbegun := true
+	a := newAcks(8, func() bool { return unbegun })
 	for range 12 {
 		a.opened()
 	}
@@ -184,13 +188,15 @@ func TestAcks_BeyondAHoleAreHeld(t *testing.T) {
 	equal(t, "too late", settle(true), []ack{{tag: 9}})
 	a.await(make(chan struct{}))
 	equal(t, "somebody waits", settle(false, 10), []ack{{tag: 10}})
-	equal(t, "the last", settle(false, 5, 11, 12), []ack{{tag: 12, multiple: true}})
+	unbegun = false
+	equal(t, "nobody has anything to begin", settle(false, 11), []ack{{tag: 11}})
+	equal(t, "the last", settle(false, 5, 12), []ack{{tag: 12, multiple: true}})
 }
 
 // A delivery that is held up for ever keeps nothing else from being acked, soon.
 func TestAcks_BeyondAHoleAreNotHeldForLong(t *testing.T) {
 	t.Parallel()
-	a := newAcks(1000)
+	a := newAcks(1000, busy)
 	written, over, ended := make(chan ack), make(chan struct{}), make(chan error, 1)
 	go func() { ended <- a.run(over, func(k ack) error { written <- k; return nil }) }()
 	a.opened()
@@ -200,7 +206,7 @@ func TestAcks_BeyondAHoleAreNotHeldForLong(t *testing.T) {
 		a.settle(tag)
 		select {
 		case k := <-written:
-			if waited := time.Since(began); k != (ack{tag: tag}) || waited < hold/2 {
+			if waited := time.Since(began); k != (ack{tag: tag}) || waited < hold/2 || waited > hold+time.Second {
 				t.Errorf("%+v after %v, want %d by itself after %v", k, waited, tag, hold)
 			}
 		case <-soon(t).Done():
@@ -215,7 +221,7 @@ func TestAcks_BeyondAHoleAreNotHeldForLong(t *testing.T) {
 
 func TestAcks_GivenBackIsWhatIsOpenAndStaysSo(t *testing.T) {
 	t.Parallel()
-	a, l := newAcks(64), newLedger()
+	a, l := newAcks(64, busy), newLedger()
 	over := make(chan struct{})
 	ended := make(chan error, 1)
 	go func() { ended <- a.run(over, l.take) }()

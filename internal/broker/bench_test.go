@@ -11,7 +11,7 @@ func BenchmarkAcks(b *testing.B) {
 		"scattered": func(i int) int { return (i*2)%window + i*2/window },
 	} {
 		b.Run(name, func(b *testing.B) {
-			a := newAcks(window)
+			a := newAcks(window, func() bool { return true })
 			b.ReportAllocs()
 			first := uint64(1)
 			for b.Loop() {

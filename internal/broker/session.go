@@ -65,7 +65,6 @@ func Open(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		channel:        cfg.Topology.Channels[0],
 		prefetch:       cfg.Prefetch,
 		publishTimeout: cfg.PublishTimeout,
-		acks:           newAcks(cfg.Prefetch),
 		deliveries:     make(chan *notify.Delivery, max(0, cfg.Prefetch)), // all there can be: see InHand
 		calls:          make(chan func()),
 		pumped:         make(chan struct{}),
@@ -73,6 +72,7 @@ func Open(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		over:           make(chan struct{}),
 		stop:           stop,
 	}
+	s.acks = newAcks(cfg.Prefetch, func() bool { return len(s.deliveries) > 0 })
 	if err := s.connect(ctx, cfg.Config); err != nil {
 		s.closeConnections()
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"notifylab/internal/notify"
 )
@@ -60,6 +61,32 @@ func TestSession_AcksInAnyOrder(t *testing.T) {
 	}
 	if n := s.Close(soon(t)); n != len(rest) {
 		t.Errorf("want %d in hand, got %d", len(rest), n)
+	}
+}
+
+// Acks are held only while there is something to begin: a worker whose deliveries are
+// all in hand gets no other before one is acked.
+func TestSession_HoldsNoAckOfWhoHasNothingToBegin(t *testing.T) {
+	t.Parallel()
+	const prefetch = 4
+	b := newBench(t)
+	b.fill(t, prefetch+2)
+	s := b.open(t, prefetch)
+	hand := nextN(t, s, prefetch)
+	if s.acks.unbegun() {
+		t.Error("all are in hand, and there is said to be something to begin")
+	}
+	s.Ack(hand[2]) // beyond a hole
+	next(t, s)
+	s.Ack(hand[3])
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for ctx := soon(t); !s.acks.unbegun(); {
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			t.Fatal("one waits, and there is said to be nothing to begin")
+		}
 	}
 }
 

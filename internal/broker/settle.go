@@ -20,9 +20,6 @@ func (s *Session) Ack(d *notify.Delivery) { s.acks.settle(d.Tag) }
 // error nobody knows: [notify.ErrSessionOver], or the cause of ctx's end.
 func (s *Session) AckNow(ctx context.Context, d *notify.Delivery) error {
 	s.acks.settle(d.Tag)
-	if err := s.acks.flush(ctx, s.over); err != nil {
-		return err
-	}
 	return s.Check(ctx)
 }
 
@@ -39,16 +36,20 @@ func (s *Session) writeAck(k ack) error {
 	return nil
 }
 
-// Check makes one round trip on the channel of the deliveries, and so finds out
-// whether the session died while nobody looked: a stopped process sees the end
-// of its connection only when it reads. nil: it lived a moment ago.
+// Check makes one round trip on the channel of the deliveries, behind the acks of all
+// that was settled, and so finds out whether the session died while nobody looked: a
+// stopped process sees the end of its connection only when it reads. nil: it lived a
+// moment ago.
 // [notify.ErrSessionOver]: it is over, perhaps because the broker did not answer
 // in time. If ctx ends first the error is the cause of that, and the session
 // goes on.
 func (s *Session) Check(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, s.publishTimeout)
 	defer cancel()
-	err := s.roundTrip(limited, func() error { return s.ch.Qos(s.prefetch, 0, false) })
+	err := s.acks.flush(limited, s.over)
+	if err == nil {
+		err = s.roundTrip(limited, func() error { return s.ch.Qos(s.prefetch, 0, false) })
+	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		s.end(fmt.Errorf("round trip: no answer within %v", s.publishTimeout))
 		return notify.ErrSessionOver

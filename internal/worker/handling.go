@@ -78,7 +78,7 @@ func (h *handling) settings(ctx context.Context) (event.Settings, error) {
 
 // send makes one attempt. It is not cut short by the end of the session or of
 // the worker. Under a lease it ends in time for its record to be written: whatever
-// passed since the clock check counts.
+// passed since the clock check counts, but for a suspend just then.
 func (h *handling) send(settings event.Settings) notify.Result {
 	until := time.Now().Add(h.SendTimeout)
 	if h.claim != nil && h.Without != Clock && h.until.Before(until) {
