@@ -84,14 +84,14 @@ func TestLoad(t *testing.T) {
 }
 
 // settle waits until nothing is queued or in hand: a round in which the one behind
-// all others is sent, and nothing else happens.
+// all others is sent, and nothing else happens or waits for somebody's record.
 func (r *rig) settle() {
 	r.t.Helper()
 	for round := 0; ; round++ {
 		id, n := fmt.Sprint("behind-", round), r.history.Len()
 		r.publish(note7(id), "")
 		r.awaitKind(event.Acked, id)
-		quiet := true
+		quiet := r.inHand() == 0
 		for _, e := range r.history.All()[n:] {
 			quiet = quiet && (e.ID == id || e.ID == "")
 		}
@@ -104,4 +104,28 @@ func (r *rig) settle() {
 			return
 		}
 	}
+}
+
+// inHand is how many deliveries were begun by workers that live, and have had no end.
+func (r *rig) inHand() (n int) {
+	type life struct {
+		worker string
+		pid    int
+	}
+	last, begun := map[string]life{}, map[life]int{}
+	for _, e := range r.history.All() {
+		l := life{e.Source, e.PID}
+		switch e.Kind {
+		case event.Ready:
+			last[e.Source] = l
+		case event.Received:
+			begun[l]++
+		case event.Acked, event.Dropped:
+			begun[l]--
+		}
+	}
+	for _, l := range last {
+		n += begun[l]
+	}
+	return n
 }

@@ -134,7 +134,7 @@ func (sh *shift) after(ctx context.Context, h *handling, end ending) {
 		h.ended()
 	case left:
 		h.ended()
-		if sh.s.Err() != nil && !sh.AckEarly { // the broker has it back
+		if h.begun && sh.s.Err() != nil && !sh.AckEarly { // the broker has it back
 			h.say(event.Event{Kind: event.Dropped, Detail: true})
 		}
 	}
