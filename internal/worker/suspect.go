@@ -46,8 +46,8 @@ func (h *handling) ended() {
 }
 
 // untilSettled handles a suspect, when the broker has the acks of all that was settled
-// before: if it kills the worker, it alone comes again. One that is found busy is still
-// in hand.
+// before: if it kills the worker, none of that comes again with it. One that is found
+// busy is still in hand.
 func (sh *shift) untilSettled(ctx context.Context, h *handling) ending {
 	if sh.s.Check(context.WithoutCancel(ctx)) != nil {
 		return left
