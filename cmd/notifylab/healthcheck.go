@@ -36,7 +36,7 @@ connection, else 1 and why. For health checks in images without a shell.`,
 		},
 		PersistentPreRunE: a.needsNoServers,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("no answer within %v", timeout))
+			ctx, cancel := answerWithin(cmd.Context(), timeout)
 			defer cancel()
 			if err := askHealth(ctx, args[0]); err != nil {
 				return statusError{exitFinding, because(ctx, err).Error()}

@@ -47,6 +47,11 @@ func patiently(ctx context.Context, w io.Writer, wait time.Duration, dial func(c
 	}
 }
 
+// answerWithin is ctx, and ends after limit with what is to be said then.
+func answerWithin(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
+}
+
 func isRefusal(err error) bool {
 	var redis *idem.UnreachableError
 	return errors.Is(err, broker.ErrAccessRefused) || errors.As(err, &redis) && redis.Refused()

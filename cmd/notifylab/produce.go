@@ -229,7 +229,7 @@ func (a *app) produce(ctx context.Context, b batch, p produceFlags) error {
 	defer conn.Close()
 	names := broker.Names{Namespace: a.ns()}
 	if p.declare {
-		declaring, cancel := context.WithTimeout(ctx, p.publishTimeout)
+		declaring, cancel := answerWithin(ctx, p.publishTimeout)
 		defer cancel()
 		t := broker.Topology{Names: names, Channels: b.channels, Type: broker.QueueType(p.queueType)}
 		if err := conn.Declare(declaring, t); err != nil {

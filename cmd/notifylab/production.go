@@ -51,7 +51,7 @@ func (p *production) publish(ctx context.Context) {
 		}
 		f := flight{n: p.nth(i), receipts: make([]*broker.Receipt, 0, len(p.queues))}
 		m := p.message(f.n)
-		starting, cancel := context.WithTimeout(ctx, p.timeout)
+		starting, cancel := answerWithin(ctx, p.timeout)
 		var err error
 		for _, m.Queue = range p.queues {
 			var r *broker.Receipt

@@ -181,7 +181,7 @@ func (a *app) awaitServers(ctx context.Context, wait time.Duration, plan []crew,
 		if !w.declare {
 			return nil
 		}
-		declaring, cancel := context.WithTimeout(ctx, w.publishTimeout)
+		declaring, cancel := answerWithin(ctx, w.publishTimeout)
 		defer cancel()
 		return conn.Declare(declaring, topology)
 	})

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -43,29 +42,9 @@ func overTLS(t *testing.T, cert tls.Certificate, rawURL string) string {
 	t.Helper()
 	u, err := url.Parse(rawURL)
 	do(t, "parse", err)
-	plain := u.Host
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
 	do(t, "listen", err)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer client.Close()
-				server, err := net.Dial("tcp", plain)
-				if err != nil || client.(*tls.Conn).Handshake() != nil {
-					return
-				}
-				all.Go(func() { _, _ = io.Copy(client, server); client.Close() })
-				_, _ = io.Copy(server, client)
-				server.Close()
-			})
-		}
-	})
-	t.Cleanup(func() { ln.Close(); all.Wait() })
+	relay(t, ln, u.Host, func(client, server net.Conn) { _, _ = io.Copy(client, server) })
 	u.Scheme, u.Host = u.Scheme+"s", ln.Addr().String()
 	return u.String()
 }

@@ -167,7 +167,7 @@ func (s *Session) copy(ctx context.Context, d *notify.Delivery, to string, f not
 	if s.Err() != nil {
 		return fmt.Errorf("copy to %s: %w", to, notify.ErrSessionOver)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.publishTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.publishTimeout, fmt.Errorf("no answer within %v", s.publishTimeout))
 	defer cancel()
 	r, underWay := s.held.take(d)
 	if !underWay {

@@ -137,7 +137,7 @@ func (p *Publisher) enter(ctx context.Context) (string, error) {
 	case <-p.over:
 		return "", p.Err()
 	case <-ctx.Done():
-		return "", p.held(context.Cause(ctx))
+		return "", p.held(fmt.Errorf("%d messages in flight: %w", cap(p.window), context.Cause(ctx)))
 	}
 	return strconv.FormatUint(p.serials.Add(1), 10), nil
 }

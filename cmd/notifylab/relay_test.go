@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// relay passes what clients of ln say on to a server. answers does so with what the
+// server says, and a connection ends when it returns.
+func relay(t *testing.T, ln net.Listener, server string, answers func(client, server net.Conn)) {
+	t.Helper()
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			client, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer client.Close()
+				server, err := net.Dial("tcp", server)
+				if err != nil {
+					return
+				}
+				all.Go(func() { answers(client, server); client.Close() })
+				_, _ = io.Copy(server, client) // with TLS the first read is the handshake
+				server.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { ln.Close(); all.Wait() })
+}
+
+// mutedAfter returns the URL of a broker of which clients hear nothing any more once
+// it has said last.
+func mutedAfter(t *testing.T, amqpURL, last string) string {
+	t.Helper()
+	u, err := url.Parse(amqpURL)
+	do(t, "parse", err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	do(t, "listen", err)
+	relay(t, ln, u.Host, func(client, server net.Conn) {
+		var said []byte
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buffer)
+			if err != nil {
+				return
+			}
+			if bytes.Contains(said, []byte(last)) {
+				continue
+			}
+			said = append(said, buffer[:n]...)
+			if _, err := client.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	})
+	u.Host = ln.Addr().String()
+	return u.String()
+}
+
+// A broker whose disk stands still lets clients in, but makes no queue and confirms
+// nothing (measured: a file system frozen for 7 s). What is said then is who does not
+// answer and for how long it was waited.
+func TestBroker_falls_silent(t *testing.T) {
+	t.Parallel()
+	shared := newCorner(t)
+	const openOK, selectOK = "\x00\x0a\x00\x29", "\x00\x55\x00\x0b" // class and method: the handshake is done; confirms are on
+	for name, tt := range map[string]struct {
+		last, args string
+		status     int
+		want       string // the first line
+	}{
+		"produce, before it has queues": {openOK, "produce --publish-timeout 300ms", exitUnavailable,
+			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
+		"supervise, before it has queues": {openOK, "supervise push=1 --connect-timeout 3s -- --publish-timeout 300ms", exitUnavailable,
+			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms; waiting for up to 3s"},
+		"produce, before the first confirm": {selectOK, "produce --count 10000 --publish-timeout 1s", exitFinding,
+			"notifylab: stopped after 2000 of 10000 events: 4000 messages in flight: no answer within 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			silent := mutedAfter(t, shared.amqp, tt.last)
+			r := cornerAt(t, silent, shared.redis).run(strings.Fields(tt.args)...)
+			r.wantStatus(tt.status)
+			u, err := url.Parse(silent)
+			do(t, "parse", err)
+			if want := strings.ReplaceAll(tt.want, "HOST", u.Host); len(r.errors()) == 0 || r.errors()[0] != want {
+				t.Errorf("%q, want %s", r.errors(), want)
+			}
+		})
+	}
+}
