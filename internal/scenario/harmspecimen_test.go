@@ -18,6 +18,14 @@ func ofWorker(kind event.Kind) event.Event {
 	return event.Event{Kind: kind, Source: "push-worker-1", Channel: push}
 }
 
+func life(kinds ...event.Kind) *Record {
+	r := &Record{}
+	for _, k := range kinds {
+		r.Events = append(r.Events, ofWorker(k))
+	}
+	return r
+}
+
 // harmSpecimen is of a scenario whose victim was accepted so often, and the one
 // behind it once.
 func harmSpecimen(victim notify.Notification, accepted int, end Seen, story ...event.Event) specimen {

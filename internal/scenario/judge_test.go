@@ -124,6 +124,10 @@ func TestChecks(t *testing.T) {
 		{"server, never", lost.serverWas("Redis", "a", killed, running), Finding{"Redis", "killed, running", "as it was", false, []string{"a"}}},
 		{"lived", (&Record{Events: []event.Event{ofWorker(event.Ready), ofWorker(event.Disconnect)}}).lived("push-worker-1", "a", event.Ready, event.Disconnect), Finding{"push-worker-1, in one life", "ready, disconnect", "ready, disconnect", true, []string{"a"}}},
 		{"lived, in two lives", (&Record{Events: []event.Event{ofWorker(event.Ready), restarted(), ofWorker(event.Ready)}}).lived("push-worker-1", "a", event.Ready, event.Ready), Finding{"push-worker-1, in one life", "ready, ready", "ready, ready, in 2 lives", false, []string{"a"}}},
+		{"lived, and Redis stood still", life(event.Ready, event.Disconnect, event.Disconnect, event.Reconnected, event.Ready).lived("push-worker-1", "a", event.Ready, event.Disconnect, event.Ready), Finding{"push-worker-1, in one life", "ready, disconnect, ready", "ready, disconnect, ready, Redis away 1 more", true, []string{"a"}}},
+		{"lived, and Redis stood still twice", life(event.Ready, event.Disconnect, event.Reconnected, event.Disconnect, event.Reconnected).lived("push-worker-1", "a", event.Ready), Finding{"push-worker-1, in one life", "ready", "ready, Redis away 2 more", true, []string{"a"}}},
+		{"lived, away and not back", life(event.Ready, event.Disconnect, event.Disconnect, event.Ready).lived("push-worker-1", "a", event.Ready, event.Disconnect, event.Ready), Finding{"push-worker-1, in one life", "ready, disconnect, ready", "ready, disconnect, disconnect, ready", false, []string{"a"}}},
+		{"lived, back and never away", life(event.Ready, event.Reconnected).lived("push-worker-1", "a", event.Ready), Finding{"push-worker-1, in one life", "ready", "ready, reconnected", false, []string{"a"}}},
 		{"lived, another", (&Record{Events: []event.Event{ofWorker(event.Ready)}}).lived("push-worker-2", "a", event.Ready), Finding{"push-worker-2, in one life", "ready", "nothing", false, []string{"a"}}},
 
 		{"each sent", of(event.Sent).eachSent([]notify.Notification{bad()}, notify.Push), Finding{"push worker lines", "1 sent", "1 sent", true, nil}},
