@@ -229,7 +229,7 @@ func TestDLQ_replay_killed(t *testing.T) {
 			again := c.run("dlq", "replay", "push", "--all")
 			again.wantStatus(exitOK)
 			want := fmt.Sprintf("%d replayed, 0 already sent, 0 lost", len(left))
-			if last := again.lines()[len(again.lines())-1]; last != want {
+			if last := again.lastLine(); last != want {
 				t.Errorf("%q, want %q", last, want)
 			}
 			wantOnceOrTwice(t, c.taken(c.work()), ids, onTheirWay+unread)
@@ -270,12 +270,12 @@ func TestDLQ_replay_in_parallel(t *testing.T) {
 	one.wantStatus(exitOK)
 	two.wantStatus(exitOK)
 	var sum api.Replay
-	last := two.lines()[len(two.lines())-1]
+	last := two.lastLine()
 	if err := json.Unmarshal([]byte(last), &sum); err != nil || sum.Kind != "replayed" {
 		t.Fatalf("%v: %s", err, last)
 	}
 	want := fmt.Sprintf("%d replayed, 0 already sent, 0 lost", len(ids)-sum.Replayed)
-	if last := one.lines()[len(one.lines())-1]; last != want {
+	if last := one.lastLine(); last != want {
 		t.Errorf("%q beside %+v, want %q", last, sum, want)
 	}
 	wantOnceOrTwice(t, c.taken(c.work()), ids, 0)
@@ -293,11 +293,11 @@ func TestDLQ_of_fifteen_thousand(t *testing.T) {
 	list := c.run("dlq", "list", "push", "--limit", "100")
 	list.wantStatus(exitOK)
 	if lines := list.lines(); len(lines) != 102 || lines[101] != "showing 100 of 15001" {
-		t.Errorf("%d lines, the last is %s", len(lines), lines[len(lines)-1])
+		t.Errorf("%d lines, the last is %s", len(lines), list.lastLine())
 	}
 	r := c.run("dlq", "replay", "push", "--user", "9")
 	r.wantStatus(exitOK)
-	if last := r.lines()[len(r.lines())-1]; last != "1 replayed, 0 already sent, 0 lost" {
+	if last := r.lastLine(); last != "1 replayed, 0 already sent, 0 lost" {
 		t.Error(r.all())
 	}
 	if work, letters := c.ready(c.work()), c.ready(c.deadLetters()); work != 1 || letters != 15000 {
@@ -314,7 +314,7 @@ func TestDLQ_replay_of_two_copies(t *testing.T) {
 	c.bury(1)
 	r := c.run("dlq", "replay", "push", "--all")
 	r.wantStatus(exitOK)
-	if last := r.lines()[len(r.lines())-1]; last != "2 replayed, 0 already sent, 0 lost" {
+	if last := r.lastLine(); last != "2 replayed, 0 already sent, 0 lost" {
 		t.Error(r.all())
 	}
 	w := c.start("worker", "push", "--idempotency", "on", "--claim-lease", "on")
@@ -432,7 +432,7 @@ func TestDLQ_replay_while_still_broken(t *testing.T) {
 	for round := 1; round <= 2; round++ {
 		r := c.run("dlq", "replay", "push", "--all")
 		r.wantStatus(exitOK)
-		if last := r.lines()[len(r.lines())-1]; last != "10 replayed, 0 already sent, 0 lost" {
+		if last := r.lastLine(); last != "10 replayed, 0 already sent, 0 lost" {
 			t.Error(r.all())
 		}
 		w.awaitLines(10*round, "DEAD-LETTER")

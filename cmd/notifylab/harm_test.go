@@ -48,8 +48,8 @@ func testProduceKilled(t *testing.T, pair *servers.Pair) {
 	r.wantStatus(exitFinding)
 	lines := r.lines()
 	var last tally
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Kind != "produced" {
-		t.Fatalf("%v: %s", err, lines[len(lines)-1])
+	if err := json.Unmarshal([]byte(r.lastLine()), &last); err != nil || last.Kind != "produced" {
+		t.Fatalf("%v: %s", err, r.lastLine())
 	}
 	queued, unconfirmed := having(lines, `"kind":"queued"`), having(lines, `"kind":"unconfirmed"`)
 	if last.Unknown == 0 || last.Confirmed != len(queued) || last.Unknown != len(unconfirmed) || last.Returned != 0 || last.Queued >= 1000000 {

@@ -32,11 +32,10 @@ func TestScenario_that_harms(t *testing.T) {
 
 	r = c.run("scenario", "redis-amnesia", "-o", "json")
 	r.wantStatus(0)
-	lines := r.lines()
 	var v struct{ Kind, Scenario, Status, Outcome, RabbitMQ, Redis string }
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Kind != "verdict" || v.Scenario != "redis-amnesia" ||
+	if err := json.Unmarshal([]byte(r.lastLine()), &v); err != nil || v.Kind != "verdict" || v.Scenario != "redis-amnesia" ||
 		v.Status != "held" || v.Outcome != "twice" || v.RabbitMQ == "" || v.Redis == "" {
-		t.Errorf("%v: %s", err, lines[len(lines)-1])
+		t.Errorf("%v: %s", err, r.lastLine())
 	}
 }
 

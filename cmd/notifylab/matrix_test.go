@@ -38,7 +38,7 @@ func TestMatrix_exit_status(t *testing.T) {
 			r := c.run(append([]string{"matrix"}, strings.Fields(args)...)...)
 			r.wantStatus(tt.status)
 			lines := r.lines()
-			if last := lines[len(lines)-1]; !strings.HasPrefix(last, tt.last) || r.errorText() != "" {
+			if last := r.lastLine(); !strings.HasPrefix(last, tt.last) || r.errorText() != "" {
 				t.Errorf("no %s\n%s", tt.last, r.all())
 			}
 			for _, part := range tt.has {

@@ -207,6 +207,16 @@ func (r *running) awaitLines(n int, parts ...string) (last string) {
 	return last
 }
 
+// lastLine returns the last there is; if there is none the test ends.
+func (r *running) lastLine() string {
+	r.t.Helper()
+	lines := r.lines()
+	if len(lines) == 0 {
+		r.t.Fatalf("no line\n%s", r.all())
+	}
+	return lines[len(lines)-1]
+}
+
 func (r *running) awaitError(parts ...string) {
 	r.t.Helper()
 	r.await("line on stderr with "+strings.Join(parts, " … "), func() bool { return len(having(r.errors(), parts...)) > 0 })

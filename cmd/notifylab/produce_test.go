@@ -19,13 +19,9 @@ var closing = regexp.MustCompile(`^(\d+) queued, (\d+) confirmed, (\d+) returned
 // wantClosing expects produce's last line, with these counts.
 func wantClosing(t *testing.T, r *running, queued, confirmed, returned, unknown int) (took time.Duration) {
 	t.Helper()
-	lines := r.lines()
-	if len(lines) == 0 {
-		t.Fatalf("%s printed nothing\n%s", r.name, r.all())
-	}
-	m := closing.FindStringSubmatch(lines[len(lines)-1])
+	m := closing.FindStringSubmatch(r.lastLine())
 	if m == nil {
-		t.Fatalf("%s: %q is no closing line", r.name, lines[len(lines)-1])
+		t.Fatalf("%s: %q is no closing line", r.name, r.lastLine())
 	}
 	want := fmt.Sprint(queued, confirmed, returned, unknown)
 	if got := strings.Join(m[1:5], " "); got != want {

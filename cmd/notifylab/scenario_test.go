@@ -158,9 +158,9 @@ func TestScenario_exit_status(t *testing.T) {
 				Kind, Status string
 				Findings     []any
 			}
-			if err := json.Unmarshal([]byte(r.lines()[len(r.lines())-1]), &verdict); err != nil || verdict.Kind != "verdict" ||
+			if err := json.Unmarshal([]byte(r.lastLine()), &verdict); err != nil || verdict.Kind != "verdict" ||
 				verdict.Status != map[int]string{0: "held", 1: "not_held", 75: "inconclusive"}[tt.status] || verdict.Findings == nil {
-				t.Errorf("%v: %s", err, r.lines()[len(r.lines())-1])
+				t.Errorf("%v: %s", err, r.lastLine())
 			}
 			for _, line := range r.lines() {
 				if !json.Valid([]byte(line)) {

@@ -36,9 +36,9 @@ func TestSoak(t *testing.T) {
 		Findings                                         []struct{ OK bool }
 		Settings                                         map[string]bool
 	}
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &v); err != nil || v.Kind != "verdict" || v.Scenario != "soak" || v.Status != "held" || v.Outcome != "once" ||
+	if err := json.Unmarshal([]byte(r.lastLine()), &v); err != nil || v.Kind != "verdict" || v.Scenario != "soak" || v.Status != "held" || v.Outcome != "once" ||
 		v.RabbitMQ == "" || v.Redis == "" || v.Seed != 41 || len(v.Findings) != 2 || !v.Settings["providerKey"] || !v.Settings["claimLease"] {
-		t.Errorf("%v: %s", err, lines[len(lines)-1])
+		t.Errorf("%v: %s", err, r.lastLine())
 	}
 	for _, line := range lines {
 		if !json.Valid([]byte(line)) || strings.Contains(line, "\x1b") {
