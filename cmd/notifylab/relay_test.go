@@ -79,10 +79,10 @@ func TestBroker_falls_silent(t *testing.T) {
 	}{
 		"produce, before it has queues": {openOK, "produce --publish-timeout 300ms", exitUnavailable,
 			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
-		"supervise, before it has queues": {openOK, "supervise push=1 --connect-timeout 3s -- --publish-timeout 300ms", exitUnavailable,
-			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms; waiting for up to 3s"},
+		"supervise, before it has queues": {openOK, "supervise push=1 --connect-timeout 1s -- --publish-timeout 300ms", exitUnavailable,
+			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
 		"a worker, before it has queues": {openOK, "worker push --publish-timeout 300ms --connect-timeout 1s", exitUnavailable,
-			"notifylab: RabbitMQ does not answer at HOST: no answer within 1.3s"},
+			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
 		"produce, before the first confirm": {selectOK, "produce --count 10000 --publish-timeout 1s", exitFinding,
 			"notifylab: stopped after 2000 of 10000 events: 4000 messages in flight: no answer within 1s"},
 	} {

@@ -29,9 +29,7 @@ func (a *app) sessions(c notify.Channel, w workerFlags, names broker.Names, open
 		Topology: w.topology(names, c),
 	}
 	open := func(ctx context.Context) (worker.Session, error) {
-		opening, cancel := answerWithin(ctx, cfg.Timeout+w.publishTimeout)
-		defer cancel()
-		s, err := broker.Open(opening, cfg)
+		s, err := broker.Open(ctx, cfg)
 		if err != nil {
 			return nil, err
 		}

@@ -18,7 +18,7 @@ type SessionConfig struct {
 	Topology Topology // of one channel, with its retry delays
 	Declare  bool     // make the queues that are missing
 	Prefetch int      // deliveries that may be unsettled at once, 1 to 65535
-	// PublishTimeout bounds the wait for a copy's confirm and for a round
+	// PublishTimeout bounds the declaring, the wait for a copy's confirm and for a round
 	// trip; a broker that is slower than that is given up.
 	PublishTimeout time.Duration
 }
@@ -112,7 +112,10 @@ func (s *Session) connect(ctx context.Context, cfg Config) error {
 
 func (s *Session) consume(ctx, life context.Context, cfg SessionConfig) error {
 	if cfg.Declare {
-		if err := s.conn.Declare(ctx, cfg.Topology); err != nil {
+		// Whoever gives up here has been handed nothing yet, and nothing is counted.
+		declaring, cancel := context.WithTimeoutCause(ctx, cfg.PublishTimeout, fmt.Errorf("no answer within %v", cfg.PublishTimeout))
+		defer cancel()
+		if err := s.conn.Declare(declaring, cfg.Topology); err != nil {
 			return err
 		}
 	}
