@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os/exec"
 	"strings"
 	"sync"
@@ -122,34 +121,14 @@ type heldNetwork struct {
 
 func newHeldNetwork(t *testing.T, amqpURL string) *heldNetwork {
 	t.Helper()
-	u, err := url.Parse(amqpURL)
-	do(t, "parse", err)
-	broker := u.Host
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	do(t, "listen", err)
-	u.Host = ln.Addr().String()
-	n := &heldNetwork{url: u.String(), hold: make(chan struct{})}
+	n := &heldNetwork{hold: make(chan struct{})}
 	close(n.hold)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", broker)
-			if err != nil {
-				client.Close()
-				return
-			}
-			n.mu.Lock()
-			n.open = append(n.open, client, server)
-			n.mu.Unlock()
-			all.Go(func() { _, _ = io.Copy(server, client); server.Close(); client.Close() })
-			all.Go(func() { n.back(client, server); server.Close(); client.Close() })
-		}
+	n.url = relayed(t, amqpURL, func(client, server net.Conn) {
+		n.mu.Lock()
+		n.open = append(n.open, client, server)
+		n.mu.Unlock()
+		n.back(client, server)
 	})
-	t.Cleanup(func() { ln.Close(); all.Wait() })
 	return n
 }
 

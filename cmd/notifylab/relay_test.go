@@ -36,15 +36,23 @@ func relay(t *testing.T, ln net.Listener, server string, answers func(client, se
 	t.Cleanup(func() { ln.Close(); all.Wait() })
 }
 
-// mutedAfter returns the URL of a broker of which clients hear nothing any more once
-// it has said last.
-func mutedAfter(t *testing.T, amqpURL, last string) string {
+// relayed returns the URL of a broker whose answers go through answers.
+func relayed(t *testing.T, amqpURL string, answers func(client, server net.Conn)) string {
 	t.Helper()
 	u, err := url.Parse(amqpURL)
 	do(t, "parse", err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	do(t, "listen", err)
-	relay(t, ln, u.Host, func(client, server net.Conn) {
+	relay(t, ln, u.Host, answers)
+	u.Host = ln.Addr().String()
+	return u.String()
+}
+
+// mutedAfter returns the URL of a broker of which clients hear nothing any more once
+// it has said last.
+func mutedAfter(t *testing.T, amqpURL, last string) string {
+	t.Helper()
+	return relayed(t, amqpURL, func(client, server net.Conn) {
 		var said []byte
 		buffer := make([]byte, 1<<16)
 		for {
@@ -61,8 +69,6 @@ func mutedAfter(t *testing.T, amqpURL, last string) string {
 			}
 		}
 	})
-	u.Host = ln.Addr().String()
-	return u.String()
 }
 
 // A broker whose disk stands still lets clients in, but makes no queue and confirms
