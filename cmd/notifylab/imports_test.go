@@ -30,6 +30,7 @@ func mayImport() map[string][]string {
 		notify    = "internal/notify"
 		passes    = "internal/passes"
 		provider  = "internal/provider"
+		rounds    = "internal/rounds"
 		scenario  = "internal/scenario"
 		servers   = "internal/servers"
 		supervise = "internal/supervise"
@@ -41,16 +42,17 @@ func mayImport() map[string][]string {
 		scenario:                       most,
 		bench:                          most,
 		worker:                         {idem, lab, notify, event},
-		broker:                         {notify},
+		broker:                         {notify, rounds},
 		idem:                           {notify},
-		lab:                            {notify, event},
+		lab:                            {notify, event, rounds},
 		provider:                       {notify, event},
 		supervise:                      {event},
 		servers:                        nil,
 		"internal/servers/serverstest": {servers},
-		api:                            {broker, idem, lab, notify, event},
+		api:                            {broker, idem, lab, notify, event, rounds},
 		passes:                         {broker, idem, lab, notify, event},
 		event:                          nil,
+		rounds:                         nil,
 		notify:                         nil,
 	}
 }

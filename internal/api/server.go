@@ -12,8 +12,8 @@ import (
 
 	"notifylab/internal/broker"
 	"notifylab/internal/idem"
-	"notifylab/internal/lab"
 	"notifylab/internal/notify"
+	"notifylab/internal/rounds"
 )
 
 // Bounds of a request.
@@ -56,7 +56,7 @@ type Config struct {
 type Server struct {
 	Config
 	link     *link
-	lookouts map[notify.Channel]*lab.Rounds[map[string]bool] // among the dead letters: which ids are there
+	lookouts map[notify.Channel]*rounds.Rounds[map[string]bool] // among the dead letters: which ids are there
 	metrics  *metrics
 	mux      *http.ServeMux
 }
@@ -64,10 +64,10 @@ type Server struct {
 // New returns a server. It connects when it is first asked to publish, or by
 // [Server.Connect].
 func New(cfg Config) *Server {
-	s := &Server{Config: cfg, lookouts: map[notify.Channel]*lab.Rounds[map[string]bool]{}, metrics: newMetrics(), mux: http.NewServeMux()}
+	s := &Server{Config: cfg, lookouts: map[notify.Channel]*rounds.Rounds[map[string]bool]{}, metrics: newMetrics(), mux: http.NewServeMux()}
 	s.link = newLink(cfg.Dial, cfg.Topology, cfg.Declared)
 	for _, c := range notify.Channels() {
-		s.lookouts[c] = lab.NewRounds(func(time.Time) (map[string]bool, error) { return s.parked(c) })
+		s.lookouts[c] = rounds.New(func(time.Time) (map[string]bool, error) { return s.parked(c) })
 	}
 	s.routes()
 	return s

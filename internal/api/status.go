@@ -9,6 +9,7 @@ import (
 	"notifylab/internal/idem"
 	"notifylab/internal/lab"
 	"notifylab/internal/notify"
+	"notifylab/internal/rounds"
 )
 
 // statusBody is what is known of a notification, by channel: queued, pending, done,
@@ -39,7 +40,7 @@ func (s *Server) notification(w http.ResponseWriter, r *http.Request, _ url.Valu
 	if err != nil {
 		return err
 	}
-	looks := map[notify.Channel]*lab.Round[map[string]bool]{} // all are asked for before one is waited for
+	looks := map[notify.Channel]*rounds.Round[map[string]bool]{} // all are asked for before one is waited for
 	for _, c := range notify.Channels() {
 		if states[string(c)] != string(idem.Done) {
 			looks[c] = s.lookouts[c].Join()

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"notifylab/internal/notify"
+	"notifylab/internal/rounds"
 )
 
 // SessionConfig is what a session consumes, and how.
@@ -38,8 +39,9 @@ type Session struct {
 	held           holdup
 	acks           *acks
 	deliveries     chan *notify.Delivery
-	calls          chan func()   // round trips on ch
-	pumped         chan struct{} // closed when no more deliveries arrive
+	trips          *rounds.Rounds[struct{}] // on ch, there and back
+	calling        sync.Mutex               // the library matches answers on ch by their type
+	pumped         chan struct{}            // closed when no more deliveries arrive
 
 	cancelled  chan struct{}
 	cancelOnce sync.Once
@@ -66,12 +68,12 @@ func Open(ctx context.Context, cfg SessionConfig) (*Session, error) {
 		prefetch:       cfg.Prefetch,
 		publishTimeout: cfg.PublishTimeout,
 		deliveries:     make(chan *notify.Delivery, max(0, cfg.Prefetch)), // all there can be: see InHand
-		calls:          make(chan func()),
 		pumped:         make(chan struct{}),
 		cancelled:      make(chan struct{}),
 		over:           make(chan struct{}),
 		stop:           stop,
 	}
+	s.trips = rounds.New(s.trip)
 	s.acks = newAcks(cfg.Prefetch, func() bool { return len(s.deliveries) > 0 })
 	if err := s.connect(ctx, cfg.Config); err != nil {
 		s.closeConnections()
@@ -143,7 +145,6 @@ func (s *Session) consume(ctx, life context.Context, cfg SessionConfig) error {
 	}
 	s.running.Go(func() { s.watch(closed, cancelled) })
 	s.running.Go(func() { s.pump(in) })
-	s.running.Go(s.call)
 	s.running.Go(func() {
 		if err := s.acks.run(s.over, s.writeAck); err != nil {
 			s.end(err)

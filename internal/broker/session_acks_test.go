@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifylab/internal/notify"
+	"notifylab/internal/rounds"
 )
 
 // A delivery that is held up at the head must not set the others' pace, and when
@@ -202,4 +203,31 @@ func TestSession_AnAckOfAnEndedSessionDoesNothing(t *testing.T) {
 	if got := idOf(next(t, b.open(t, 1))); got != idOf(d) {
 		t.Errorf("want %s again, got %s", idOf(d), got)
 	}
+}
+
+// Round trips are shared: how many ask at the same time costs none of them its time, on
+// a long way to the broker, too.
+func TestSession_ManyCheckAtOnce(t *testing.T) {
+	t.Parallel()
+	const many, way, patience = 200, 20 * time.Millisecond, 2 * time.Second
+	b := newBench(t)
+	b.fill(t, many)
+	s := b.open(t, many)
+	s.publishTimeout = patience
+	s.trips = rounds.New(func(since time.Time) (struct{}, error) {
+		defer func() { <-time.After(way) }()
+		return s.trip(since)
+	})
+	var all sync.WaitGroup
+	for _, d := range nextN(t, s, many) {
+		all.Go(func() {
+			if err := s.AckNow(soon(t), d); err != nil {
+				t.Error(err, s.Err())
+			}
+		})
+	}
+	all.Wait()
+	s.conn.cut()
+	awaitOver(t, s)
+	b.awaitReady(t, b.work(), 0)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"notifylab/internal/notify"
 )
@@ -36,10 +37,10 @@ func (s *Session) writeAck(k ack) error {
 	return nil
 }
 
-// Check makes one round trip on the channel of the deliveries, behind the acks of all
+// Check makes a round trip on the channel of the deliveries, behind the acks of all
 // that was settled, and so finds out whether the session died while nobody looked: a
-// stopped process sees the end of its connection only when it reads. nil: it lived a
-// moment ago.
+// stopped process sees the end of its connection only when it reads. All who ask at the
+// same time share it, so their number costs no time. nil: it lived a moment ago.
 // [notify.ErrSessionOver]: it is over, perhaps because the broker did not answer
 // in time. If ctx ends first the error is the cause of that, and the session
 // goes on.
@@ -48,13 +49,39 @@ func (s *Session) Check(ctx context.Context) error {
 	defer cancel()
 	err := s.acks.flush(limited, s.over)
 	if err == nil {
-		err = s.roundTrip(limited, func() error { return s.ch.Qos(s.prefetch, 0, false) })
+		err = s.roundTrip(limited)
 	}
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		s.end(fmt.Errorf("round trip: no answer within %v", s.publishTimeout))
 		return notify.ErrSessionOver
 	}
 	return err
+}
+
+// roundTrip waits for one that begins after the call.
+func (s *Session) roundTrip(ctx context.Context) error {
+	round := s.trips.Join()
+	select {
+	case <-round.Done():
+	case <-s.over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if s.Err() != nil {
+		return notify.ErrSessionOver
+	}
+	return nil
+}
+
+// trip makes one round trip. An error of it ends the session, and the session's end it.
+func (s *Session) trip(time.Time) (struct{}, error) {
+	s.calling.Lock()
+	defer s.calling.Unlock()
+	err := s.ch.Qos(s.prefetch, 0, false)
+	if err != nil {
+		s.end(fmt.Errorf("round trip: %w", err))
+	}
+	return struct{}{}, err
 }
 
 // Cancel ends the handing over: Deliveries is closed, and what nobody took from
@@ -73,46 +100,6 @@ func (s *Session) Cancel(context.Context) error {
 	return nil
 }
 
-// roundTrip makes a call on the channel of the deliveries. An error of the call
-// ends the session, the end of ctx does not.
-func (s *Session) roundTrip(ctx context.Context, do func() error) error {
-	answered := make(chan error, 1)
-	select {
-	case s.calls <- func() { answered <- do() }:
-	case <-s.over:
-		return notify.ErrSessionOver
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err := <-answered:
-		if err != nil {
-			s.end(fmt.Errorf("round trip: %w", err))
-		}
-		if s.Err() != nil {
-			return notify.ErrSessionOver
-		}
-		return nil
-	case <-s.over:
-		return notify.ErrSessionOver
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// call makes the round trips, one at a time: the library matches answers by
-// their type.
-func (s *Session) call() {
-	for {
-		select {
-		case do := <-s.calls:
-			do()
-		case <-s.over:
-			return
-		}
-	}
-}
-
 // Close ends the session: the last acks are written, the consumer is cancelled,
 // everything still unsettled is given back to the queue at once, the connections
 // are closed. That takes until ctx ends and two seconds at most. It returns how
@@ -123,6 +110,7 @@ func (s *Session) Close(ctx context.Context) int {
 	back := s.giveBack(ctx)
 	s.end(errors.New("closed"))
 	s.running.Wait()
+	s.trips.Drain()
 	return back
 }
 
@@ -131,7 +119,7 @@ func (s *Session) giveBack(ctx context.Context) int {
 	if s.acks.flush(ctx, s.over) != nil {
 		return 0
 	}
-	if s.roundTrip(ctx, func() error { return s.ch.Cancel(consumerTag, false) }) != nil {
+	if s.cancelConsumer(ctx) != nil {
 		return 0
 	}
 	<-s.pumped // by the library, when it has given all that arrived before the answer
@@ -141,4 +129,13 @@ func (s *Session) giveBack(ctx context.Context) int {
 	}
 	_ = s.Check(ctx) // it has left the socket
 	return n
+}
+
+// cancelConsumer returns when the broker has heard that no more is taken. The end of
+// ctx before that ends the session.
+func (s *Session) cancelConsumer(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { s.end(errors.New("closed")) })()
+	s.calling.Lock()
+	defer s.calling.Unlock()
+	return s.ch.Cancel(consumerTag, false)
 }

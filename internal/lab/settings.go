@@ -10,6 +10,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
+	"notifylab/internal/rounds"
 )
 
 // Client is what the lab needs of Redis.
@@ -49,13 +50,13 @@ func FormatSwitch(v bool) string {
 type Settings struct {
 	client Client
 	key    string
-	reads  *Rounds[event.Settings]
+	reads  *rounds.Rounds[event.Settings]
 }
 
 // NewSettings returns the settings of a namespace.
 func NewSettings(c Client, ns notify.Namespace) *Settings {
 	s := &Settings{client: c, key: ns.Key("lab:flags")}
-	s.reads = NewRounds(s.read)
+	s.reads = rounds.New(s.read)
 	return s
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"notifylab/internal/event"
+	"notifylab/internal/rounds"
 )
 
 func is(t *testing.T, s *Settings, want event.Settings) {
@@ -120,7 +121,7 @@ func TestSettings_SharedReads(t *testing.T) {
 	}
 	release()
 	var got []bool
-	for _, r := range []*Round[event.Settings]{first, second} {
+	for _, r := range []*rounds.Round[event.Settings]{first, second} {
 		answer, err := r.Wait(soon(t))
 		if err != nil {
 			t.Fatal(err)

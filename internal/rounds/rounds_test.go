@@ -1,4 +1,4 @@
-package lab
+package rounds
 
 import (
 	"runtime"
@@ -13,7 +13,7 @@ import (
 func TestRounds(t *testing.T) {
 	t.Parallel()
 	var clock, running, rounds atomic.Int64
-	r := NewRounds(func(since time.Time) (int64, error) {
+	r := New(func(since time.Time) (int64, error) {
 		if n := running.Add(1); n > 1 {
 			t.Errorf("%d rounds at a time", n)
 		}

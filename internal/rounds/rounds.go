@@ -1,4 +1,7 @@
-package lab
+// Package rounds lets all who have the same question at the same time share one
+// answer: a read of the settings, a look through the dead letters, a round trip to the
+// broker.
+package rounds
 
 import (
 	"context"
@@ -26,9 +29,9 @@ type Round[T any] struct {
 	err    error
 }
 
-// NewRounds returns the rounds of a question, which has to end by itself. since is when
+// New returns the rounds of a question, which has to end by itself. since is when
 // the first of those came who share the answer.
-func NewRounds[T any](ask func(since time.Time) (T, error)) *Rounds[T] {
+func New[T any](ask func(since time.Time) (T, error)) *Rounds[T] {
 	return &Rounds[T]{ask: ask}
 }
 
@@ -66,6 +69,9 @@ func (r *Rounds[T]) take() *Round[T] {
 
 // Drain returns when no round is on its way. Nobody may join meanwhile.
 func (r *Rounds[T]) Drain() { r.running.Wait() }
+
+// Done is closed when the answer is there.
+func (r *Round[T]) Done() <-chan struct{} { return r.done }
 
 // Wait returns the answer, or why ctx ended before it came.
 func (r *Round[T]) Wait(ctx context.Context) (T, error) {
