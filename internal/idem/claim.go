@@ -202,18 +202,26 @@ func (c *Claim) Complete(ctx context.Context) (ours bool, err error) {
 }
 
 // Release takes the claim back, so that a copy can be sent. ours is false if
-// somebody else has it: then nobody needs a copy.
+// somebody else has the same text in hand, or had: then nobody needs a copy. What
+// else may stand there is left, and is nobody's who would send this.
 func (c *Claim) Release(ctx context.Context) (ours bool, err error) {
-	_, ours, err = c.run(ctx, c.store.release, c.value)
-	return ours, err
+	other, ours, err := c.run(ctx, c.store.release, c.value)
+	if err != nil || ours {
+		return ours, err
+	}
+	r, malformed := ParseRecord(other)
+	return malformed != nil || r.Fingerprint != c.mine.Fingerprint, nil
 }
 
 // run calls one of the scripts, which return nothing (ok) or the value of
-// whoever has the record.
+// whoever has the record, which is empty if it is no text at all.
 func (c *Claim) run(ctx context.Context, s script, args ...any) (other string, ok bool, err error) {
 	other, err = c.store.run(ctx, s, c.key, args...)
 	if errors.Is(err, redis.Nil) {
 		return "", true, nil
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") { // a hash, a list …
+		return "", false, nil
 	}
 	if err != nil {
 		return "", false, fmt.Errorf("record %s: %w", c.key, err)
@@ -235,7 +243,7 @@ func (c *Claim) Remaining(ctx context.Context) (time.Duration, error) {
 // is so, and its owner may live, there is nothing to do but wait.
 func (c *Claim) Still(ctx context.Context, found Record) (bool, error) {
 	now, err := c.store.client.Get(ctx, c.key).Result()
-	if errors.Is(err, redis.Nil) {
+	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return false, nil
 	}
 	if err != nil {

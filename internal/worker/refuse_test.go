@@ -258,3 +258,51 @@ func TestCopy_WaitsLongerThanItsSession(t *testing.T) {
 	r.tells("n", "received acked returned parked")
 	r.lie(map[string]string{"n": "dlq"})
 }
+
+// The record has become another text's, or no record at all, while this one was sent:
+// nobody else sends it, so its copy is made. (A lease can end, and the same id come with
+// another text.)
+func TestRefused_TheRecordIsNobodysWhoWouldSendIt(t *testing.T) {
+	t.Parallel()
+	other := note7("n")
+	other.Text = "another text"
+	elsewhere := idem.Owner{Boot: "elsewhere", File: "1:1", Slot: 1, Life: "x"}
+	for what, replace := range map[string]func(*rig){
+		"another text": func(r *rig) { r.put(other, by(elsewhere, other, idem.Pending), time.Minute) },
+		"no record":    func(r *rig) { r.put(other, "written by hand", time.Minute) },
+		"no text at all": func(r *rig) {
+			key := r.Namespace.Key(notify.Key(other, notify.Push))
+			r.ok(r.redis.Del(r.ctx, key).Err())
+			r.ok(r.redis.HSet(r.ctx, key, "by", "hand").Err())
+		},
+	} {
+		for status, story := range map[int]string{
+			200: "received claimed sent lost acked",
+			410: "received claimed parked acked",
+			503: "received claimed retry acked received conflict parked acked",
+		} {
+			t.Run(fmt.Sprint(what, ", ", status), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, func(o *options) { o.Concurrency = 1 })
+				r.setLease()
+				var refuse []provider.Refusal
+				if status != 200 {
+					refuse = []provider.Refusal{{Target: provider.Target{ID: "n"}, Status: status}}
+				}
+				r.provider.SetFaults(provider.Faults{Gate: holding("n").Gate, Refuse: refuse})
+				w := r.start()
+				r.publish(note7("n"), "")
+				r.awaitHeld("n")
+				replace(r)
+				r.provider.SetFaults(provider.Faults{Refuse: refuse})
+				r.tells("n", story)
+				w.stop()
+				if status == 200 {
+					r.lie(nil)
+				} else {
+					r.lie(map[string]string{"n": "dlq"})
+				}
+			})
+		}
+	}
+}
