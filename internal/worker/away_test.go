@@ -205,6 +205,66 @@ func TestServersAway(t *testing.T) {
 		r.lie(nil)
 	})
 
+	// A copy of what was acked early waits for the end of the alarm, whichever session it
+	// is tried by, and is tried no more often than any other.
+	t.Run("an alarm, and the next session", func(t *testing.T) {
+		var tries []time.Time
+		enough := make(chan struct{})
+		r := newRig(t, func(o *options) {
+			o.AckEarly, o.SendTimeout = true, 5*time.Second
+			o.Asked = func(what, id string) { // of n-2 one at a time
+				if what == "park" && id == "n-2" && len(tries) < 3 {
+					if tries = append(tries, time.Now()); len(tries) == 3 {
+						close(enough)
+					}
+				}
+			}
+		})
+		p := newProxy(t, r.AMQP)
+		r.AMQP = p.url
+		faults := provider.Faults{Refuse: append(refusing("n-1").Refuse, refusing("n-2").Refuse...)}
+		held := faults
+		held.Gate = append(holding("n-1").Gate, holding("n-2").Gate...)
+		r.provider.SetFaults(held)
+		w := r.start()
+		r.publish(note7("n-1"), "")
+		r.publish(note7("n-2"), "")
+		r.awaitHeld("n-1")
+		r.awaitHeld("n-2")
+		watermark := func(part string) {
+			_, err := pair.Rabbitmqctl(r.ctx, "set_vm_memory_high_watermark", part)
+			r.ok(err)
+		}
+		watermark("0.0000001")
+		defer watermark("0.4")
+		n := r.history.Len()
+		p.cut()
+		r.awaitFrom(n, "the next session", func(e event.Event) bool { return e.Kind == event.Ready })
+		// RabbitMQ takes one message of each connection, the one that makes it a publisher.
+		held.Gate = holding("n-2").Gate
+		r.provider.SetFaults(held)
+		r.await("the first copy", func(e event.Event) bool {
+			return e.ID == "n-1" && (e.Kind == event.DeadLetter || e.Kind == event.CopyWaiting)
+		})
+		r.provider.SetFaults(faults)
+		r.awaitKind(event.CopyWaiting, "n-2")
+		select {
+		case <-enough:
+		case <-r.ctx.Done():
+			t.Fatal("the copy is not tried again")
+		}
+		for i, wait := range []time.Duration{tries[1].Sub(tries[0]), tries[2].Sub(tries[1])} {
+			if least := time.Second << i; wait < least {
+				t.Errorf("wait %d took %v, want %v at least", i+1, wait, least)
+			}
+		}
+		watermark("0.4")
+		r.awaitKind(event.DeadLetter, "n-1")
+		r.awaitKind(event.DeadLetter, "n-2")
+		w.stop()
+		r.lie(map[string]string{"n-1": "dlq", "n-2": "dlq"})
+	})
+
 	// A Redis that takes no more writes is as good as away. (taskforcesh/bullmq#2215)
 	t.Run("Redis is full", func(t *testing.T) {
 		r := newRig(t, nil)

@@ -27,12 +27,13 @@ type handling struct {
 	found   idem.Record // what makes it busy
 	lost    int         // how often too little of the lease was left
 	copy    func(context.Context) ending
-	waits   int  // for its copy
-	blocked bool // its copy waited for the end of an alarm
+	by      Session // by which it was tried last
+	waits   int     // for its copy
+	blocked bool    // its copy waited for the end of an alarm
 }
 
 func (w *Worker) newHandling(s Session, d *notify.Delivery) *handling {
-	h := &handling{Worker: w, s: s, d: d}
+	h := &handling{Worker: w, s: s, d: d, by: s}
 	h.n, h.malformed = notify.Decode(d.Body)
 	if d.Crash != "" && w.CrashPoints && h.malformed == nil {
 		armed, _ := lab.ParseArming(d.Crash, Points())
@@ -133,9 +134,13 @@ func (h *handling) ack(ctx context.Context) ending {
 	return settled
 }
 
-// ackNow returns true when the broker has the ack.
+// ackNow returns true when the broker has the ack. Of one that was written when the
+// session ended nobody knows.
 func (h *handling) ackNow(ctx context.Context) bool {
 	if h.s.AckNow(context.WithoutCancel(ctx), h.d) != nil {
+		if h.AckEarly {
+			h.note("perhaps lost: acked early, and the session ended before the broker answered; if it has not got the ack it hands the message over again")
+		}
 		return false
 	}
 	h.say(event.Event{Kind: event.Acked, Detail: true})

@@ -69,6 +69,8 @@ type options struct {
 	// Flags are settings that do not come from the lab.
 	Flags        *event.Settings
 	WithoutRedis bool
+	// Asked is told, in this process, what of a session is about to be asked.
+	Asked func(what, id string) `json:"-"`
 }
 
 func (o options) topology() broker.Topology {
@@ -95,10 +97,14 @@ func (o options) work(ctx context.Context, emit func(event.Event), die, suspend 
 		Channel: notify.Push, Slot: slot.Number(), Name: worker.WorkerName("push", slot.Number()),
 		Queue: names.Work(notify.Push), DeadLetters: names.DeadLetters(notify.Push),
 		Open: func(ctx context.Context) (worker.Session, error) {
-			return broker.Open(ctx, broker.SessionConfig{
+			s, err := broker.Open(ctx, broker.SessionConfig{
 				Config:   broker.Config{URL: o.AMQP, Name: "push worker", Heartbeat: o.Heartbeat, Timeout: 5 * time.Second},
 				Topology: o.topology(), Prefetch: o.Prefetch, PublishTimeout: 5 * time.Second,
 			})
+			if err != nil {
+				return nil, err
+			}
+			return watched{s, o.Asked}, nil
 		},
 		Sender: sender,
 		Emit:   emit, Die: die, Suspend: suspend, CrashPoints: true,
@@ -123,6 +129,28 @@ func (o options) work(ctx context.Context, emit func(event.Event), die, suspend 
 }
 
 const retention = time.Hour
+
+// watched is a session that tells what it is asked.
+type watched struct {
+	*broker.Session
+	asked func(what, id string)
+}
+
+func (w watched) tell(what string, d *notify.Delivery) {
+	if n, err := notify.Decode(d.Body); err == nil && w.asked != nil {
+		w.asked(what, n.ID)
+	}
+}
+
+func (w watched) AckNow(ctx context.Context, d *notify.Delivery) error {
+	w.tell("ack now", d)
+	return w.Session.AckNow(ctx, d)
+}
+
+func (w watched) Park(ctx context.Context, d *notify.Delivery, f notify.Failure) error {
+	w.tell("park", d)
+	return w.Session.Park(ctx, d, f)
+}
 
 // byUser sends to the provider, or to another one that a user has.
 type byUser struct {

@@ -121,6 +121,7 @@ func (h *handling) publish(ctx context.Context, publish func(context.Context, Se
 			h.note("lost: acked early, refused, and no session to make a copy with")
 			return err
 		}
+		h.by = s
 		err = publish(whole, s)
 		if err == nil || errors.Is(err, notify.ErrReturned) || errors.Is(err, notify.ErrNacked) || errors.Is(err, notify.ErrBlocked) {
 			return err

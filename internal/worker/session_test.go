@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -92,6 +93,37 @@ func TestSession_EndsUnderARefusal_AckedEarly(t *testing.T) {
 	w.stop()
 	r.tells("n", "received acked parked")
 	r.lie(map[string]string{"n": "dlq"})
+}
+
+// Of an early ack that the session's end overtakes nobody knows, and that is said.
+func TestSession_EndsUnderAnEarlyAck(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{})
+	var p *proxy
+	var once sync.Once
+	r := newRig(t, func(o *options) {
+		o.AckEarly = true
+		o.Asked = func(what, id string) {
+			if what == "ack now" && id == "n" {
+				once.Do(func() { p.mute.Store(true); close(asked) })
+			}
+		}
+	})
+	p = newProxy(t, r.AMQP)
+	r.AMQP = p.url
+	w := r.start()
+	r.publish(note7("n"), "")
+	<-asked
+	p.cut()
+	r.awaitKind(event.Note, "n")
+	r.publish(note7("n-2"), "")
+	p.mute.Store(false)
+	r.awaitKind(event.Sent, "n-2")
+	w.stop()
+	if got := r.story("n"); got != "received note" && got != "received note received acked sent" {
+		t.Errorf("got %s", got)
+	}
+	r.lie(nil)
 }
 
 // Handlers of an ended session take no place in the next one.

@@ -150,7 +150,7 @@ func (sh *shift) copyLater(ctx context.Context, h *handling) {
 	}
 	var unblocked <-chan struct{}
 	if h.blocked {
-		unblocked = h.s.Unblocked()
+		unblocked = h.by.Unblocked()
 	}
 	select {
 	case <-time.After(h.copyWait()):
