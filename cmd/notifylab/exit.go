@@ -60,6 +60,10 @@ type hinted struct {
 func (e hinted) Error() string { return e.err.Error() }
 func (e hinted) Unwrap() error { return e.err }
 
+// helpedBy names what to look at after a usage error, where the help of the command
+// that failed does not tell.
+func helpedBy(command string, err error) error { return hinted{err, []string{"help: " + command}} }
+
 // interrupted is the cause of a context that a signal ended.
 type interrupted struct{ sig os.Signal }
 

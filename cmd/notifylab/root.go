@@ -14,7 +14,7 @@ func run(args []string, p process) int {
 	a := &app{process: p}
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(context.Background())
+	cmd, err := root.ExecuteContextC(context.Background())
 	if err == nil {
 		return exitOK
 	}
@@ -23,8 +23,8 @@ func run(args []string, p process) int {
 		err = usageError{err}
 	}
 	report(p.stderr, err)
-	if exitStatus(err) == exitUsage {
-		fmt.Fprintln(p.stderr, "  help: notifylab --help")
+	if exitStatus(err) == exitUsage && len(hints(err)) == 0 {
+		fmt.Fprintf(p.stderr, "  help: %s --help\n", cmd.CommandPath())
 	}
 	return exitStatus(err)
 }
@@ -103,7 +103,7 @@ func (a *app) helpCommand() *cobra.Command {
 				return usageError{err}
 			}
 			if len(rest) > 0 {
-				return unknown("command", rest[0], about.CommandPath(), commandNames(about))
+				return helpedBy(about.CommandPath()+" --help", unknown("command", rest[0], about.CommandPath(), commandNames(about)))
 			}
 			return about.Help()
 		},

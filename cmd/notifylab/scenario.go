@@ -122,7 +122,7 @@ predicted, 75 inconclusive, 69 no servers, 64 wrong usage.`,
 			if len(args) == 0 {
 				return nil
 			}
-			return unknown("scenario", args[0], "", commandNames(cmd))
+			return helpedBy("notifylab scenario list", unknown("scenario", args[0], "", commandNames(cmd)))
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -51,7 +51,7 @@ What follows -- goes to every worker; see notifylab worker --help.`,
 				return err
 			}
 			if s.worker, err = parseWorkerFlags(flags); err != nil {
-				return err
+				return helpedBy("notifylab worker --help", err)
 			}
 			switch {
 			case s.maxRestarts < 0:

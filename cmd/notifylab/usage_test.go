@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -15,14 +16,46 @@ func (c corner) nowhere() corner {
 }
 
 // wantUsage runs the program and expects 64, nothing on standard output, and on
-// standard error one line with all the parts, and where to find help.
+// standard error one line with all the parts, and the help of the command or of one
+// that is named in its stead.
 func (c corner) wantUsage(args []string, parts ...string) {
 	c.t.Helper()
 	r := c.run(args...)
 	r.wantStatus(exitUsage)
 	lines := r.errors()
-	if r.text() != "" || len(lines) != 2 || len(having(lines[:1], parts...)) != 1 || lines[1] != "  help: notifylab --help" {
+	if r.text() != "" || len(lines) != 2 || len(having(lines[:1], parts...)) != 1 || !helpLine.MatchString(lines[1]) {
 		c.t.Errorf("%s, want %q\n%s", r.name, parts, r.all())
+	}
+}
+
+var helpLine = regexp.MustCompile(`^  help: notifylab( [a-z-]+)*( --help| scenario list)$`)
+
+func TestUsage_error_names_the_help_that_helps(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "").nowhere()
+	for args, want := range map[string]string{
+		"prodcue":                   "notifylab --help",
+		"--bogus":                   "notifylab --help",
+		"help prodcue":              "notifylab --help",
+		"produce --cuont 3":         "notifylab produce --help",
+		"produce --amqp-url x":      "notifylab produce --help",
+		"dlq bogus":                 "notifylab dlq --help",
+		"dlq list fax":              "notifylab dlq list --help",
+		"supervise push=0":          "notifylab supervise --help",
+		"supervise -- --prefetch 0": "notifylab worker --help",
+		"scenario crash-clam":       "notifylab scenario list",
+		"scenario crash --bogus":    "notifylab scenario crash --help",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := c
+			c.t = t
+			r := c.run(strings.Fields(args)...)
+			r.wantStatus(exitUsage)
+			if lines := r.errors(); len(lines) != 2 || lines[1] != "  help: "+want {
+				t.Errorf("want help: %s\n%s", want, r.all())
+			}
+		})
 	}
 }
 
