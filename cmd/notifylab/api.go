@@ -62,8 +62,8 @@ well, as the commands show them:
 }
 
 func (f apiFlags) check() error {
-	if _, _, err := net.SplitHostPort(f.listen); err != nil {
-		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:3100", f.listen)
+	if err := checkListen("listen", f.listen, "127.0.0.1:3100"); err != nil {
+		return err
 	}
 	if f.publishTimeout > 5*time.Second {
 		return usagef("--publish-timeout %v: at most 5s, since a request is answered by then", f.publishTimeout)
@@ -146,6 +146,18 @@ func serveUntilStopped(ctx context.Context, s *http.Server, ln net.Listener, gra
 		return statusError{exitFinding, "what was in hand took longer than the grace"}
 	}
 	return stopped(context.Cause(ctx))
+}
+
+// checkListen checks an address to listen on, that of a flag.
+func checkListen(flag, address, example string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return usagef("--%s %q: want HOST:PORT, such as %s", flag, address, example)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return usagef("--%s %q: want a port from 1 to 65535, or 0 for any that is free, such as %s", flag, address, example)
+	}
+	return nil
 }
 
 // listenReason is the system's reason alone.

@@ -115,9 +115,6 @@ func (a *app) offerMetricsOf(workers int, listen string, emit *func(event.Event)
 	if listen == "" {
 		return func() {}, nil
 	}
-	if _, _, err := net.SplitHostPort(listen); err != nil {
-		return nil, usagef("--metrics-listen %q: want HOST:PORT, such as 127.0.0.1:9100", listen)
-	}
 	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return nil, hinted{unavailableError{fmt.Errorf("listen on %s: %w", listen, listenReason(err))}, []string{"another address   --metrics-listen 127.0.0.1:PORT"}}

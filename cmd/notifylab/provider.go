@@ -39,8 +39,8 @@ A fault is for every call, or for some: CHANNEL=…, user=USER:…, id=ID:…`,
 			if err != nil {
 				return usageError{err}
 			}
-			if _, _, err := net.SplitHostPort(p.listen); err != nil {
-				return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:3200", p.listen)
+			if err := checkListen("listen", p.listen, "127.0.0.1:3200"); err != nil {
+				return err
 			}
 			return a.provide(cmd.Context(), p.listen, faults)
 		},

@@ -62,6 +62,11 @@ What follows -- goes to every worker; see notifylab worker --help.`,
 			if err := moreThanZero("connect-timeout", s.connectTimeout); err != nil {
 				return err
 			}
+			if s.metricsListen != "" {
+				if err := checkListen("metrics-listen", s.metricsListen, "127.0.0.1:9100"); err != nil {
+					return err
+				}
+			}
 			return a.supervise(cmd.Context(), plan, flags, s)
 		},
 		ValidArgsFunction: completeChannels,

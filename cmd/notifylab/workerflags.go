@@ -101,6 +101,11 @@ func (w *workerFlags) check() error {
 		}
 		client.Close()
 	}
+	if w.metricsListen != "" {
+		if err := checkListen("metrics-listen", w.metricsListen, "127.0.0.1:9100"); err != nil {
+			return err
+		}
+	}
 	if err := worker.CheckLease(w.lease, w.sendTimeout); err != nil {
 		return usagef("--lease: %w", err)
 	}
