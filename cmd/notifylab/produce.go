@@ -72,7 +72,9 @@ answer; it may be there or not). The producer never talks to a worker.
 
 Modes: default (user 7, push and email), crash (user 7, push; the worker dies after
 the send, before the ack), crash-claim (user 7, push; it dies after the claim, before
-the send), bad-token (user 999, push: refused each time).`,
+the send), bad-token (user 999, push: refused each time).
+
+` + crashHelp(),
 		Example: `  notifylab produce
   notifylab produce --mode crash
   notifylab produce --user 42 --channel push --text "your pass expires tomorrow"
@@ -90,7 +92,7 @@ the send), bad-token (user 999, push: refused each time).`,
 	}
 	f := cmd.Flags()
 	f.Var(newChoice(&p.mode, "default", "default", "crash", "crash-claim", "bad-token"), "mode", "default, crash, crash-claim or bad-token")
-	f.StringVar(&p.crashAt, "crash-at", "", "arm a crash point in the worker: POINT[,stop][,always]")
+	f.StringVar(&p.crashAt, "crash-at", "", "arm a crash point in the worker, of those above: POINT[,stop][,always]")
 	f.StringVar(&p.user, "user", "", "for whom (default: the mode's)")
 	f.StringVar(&p.text, "text", defaultText, "what the person reads")
 	f.StringArrayVar(&p.channels, "channel", nil, "on which channel; may be repeated (default: the mode's)")
@@ -106,6 +108,20 @@ the send), bad-token (user 999, push: refused each time).`,
 	_ = cmd.RegisterFlagCompletionFunc("channel", completeChannels)
 	_ = cmd.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "crash", "crash-claim", "bad-token"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// crashHelp lists what --crash-at takes.
+func crashHelp() string {
+	var b strings.Builder
+	b.WriteString("Crash points, in the order in which a delivery meets them, and where the worker dies:\n\n")
+	for _, p := range worker.Points() {
+		fmt.Fprintf(&b, "  %-13s  %s\n", p, where(string(p)))
+	}
+	b.WriteString(`
+A claim is made with idempotency on; a copy is a retry or a dead letter. POINT fires
+once for each channel. POINT,stop stops the worker there, as kill -STOP does, until
+kill -CONT wakes it; POINT,always fires at every delivery; both: POINT,stop,always.`)
+	return b.String()
 }
 
 func pointNames() []string {

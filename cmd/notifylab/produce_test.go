@@ -12,6 +12,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
+	"notifylab/internal/worker"
 )
 
 var closing = regexp.MustCompile(`^(\d+) queued, (\d+) confirmed, (\d+) returned, (\d+) unknown, (\d+\.\d)s$`)
@@ -187,6 +188,21 @@ func TestProduce_modes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestProduce_help_lists_what_can_be_armed(t *testing.T) {
+	t.Parallel()
+	text := cornerAt(t, "", "").nowhere().run("produce", "--help").text()
+	for _, p := range worker.Points() {
+		if strings.Count(text, "\n  "+string(p)+" ") != 1 {
+			t.Errorf("no %s\n%s", p, text)
+		}
+	}
+	for _, form := range []string{"POINT,stop ", "POINT,always ", "POINT,stop,always"} {
+		if !strings.Contains(text, form) {
+			t.Errorf("no %s\n%s", form, text)
+		}
 	}
 }
 
