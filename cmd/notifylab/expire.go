@@ -29,9 +29,9 @@ type expireFlags struct {
 func (a *app) expireCommand() *cobra.Command {
 	var f expireFlags
 	cmd := &cobra.Command{
-		Use:    "expire",
-		Hidden: true,
-		Short:  "Let passes expire: announce each, put it into the log, or do all about it directly",
+		Use:     "expire",
+		GroupID: groupPasses,
+		Short:   "Let passes expire: announce each, put it into the log, or do all about it directly",
 		Long: `The expiry watcher. It issues passes and has them expire at once: each is announced on
 the exchange passes.expired, from which every reaction's queue gets a copy. With --log
 it is put into the log instead, in the partition of its pass. With --direct nothing is

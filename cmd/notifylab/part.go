@@ -19,9 +19,8 @@ import (
 	"notifylab/internal/supervise"
 )
 
-// The parts of the second chapter, expire, reaction and reader, are commands that the
-// root's help leaves out: the chapter's scenarios run them, and its lessons show how to
-// run them by hand.
+// The parts of the second chapter, expire, reaction and reader: the chapter's scenarios
+// run them, and its lessons show how to run them by hand.
 
 // partFlags are the flags of every part.
 type partFlags struct {

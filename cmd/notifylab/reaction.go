@@ -28,9 +28,9 @@ type reactionFlags struct {
 func (a *app) reactionCommand() *cobra.Command {
 	var f reactionFlags
 	cmd := &cobra.Command{
-		Use:    "reaction REACTION…",
-		Hidden: true,
-		Short:  "Run one consumer of expired passes, on a queue of its own",
+		Use:     "reaction REACTION…",
+		GroupID: groupPasses,
+		Short:   "Run one consumer of expired passes, on a queue of its own",
 		Long: `One process that takes events of expired passes from a queue and does one thing about
 each, or several, in that order: notify (a push), email, delete-pass. Its queue is named
 after the first, passes.notify, and gets a copy of all that is announced from then on;

@@ -24,9 +24,9 @@ type readerFlags struct {
 func (a *app) readerCommand() *cobra.Command {
 	var f readerFlags
 	cmd := &cobra.Command{
-		Use:    "reader NAME",
-		Hidden: true,
-		Short:  "Run one member of a consumer group of the log of expired passes",
+		Use:     "reader NAME",
+		GroupID: groupPasses,
+		Short:   "Run one member of a consumer group of the log of expired passes",
 		Long: `One process that reads its share of the log: the partitions passes.0, passes.1 … are
 shared out among the members of a group. It reads a record, does what the reaction has
 to do, and commits the group's cursor behind it. SIGTERM or Ctrl-C: it finishes what is

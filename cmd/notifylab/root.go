@@ -33,6 +33,7 @@ func run(args []string, p process) int {
 const (
 	groupLearn   = "learn"
 	groupRun     = "run"
+	groupPasses  = "passes"
 	groupLook    = "look"
 	groupSetUp   = "setup"
 	groupMeasure = "measure"
@@ -63,6 +64,7 @@ Begin with:  notifylab scenario crash-claim`,
 	root.AddGroup(
 		&cobra.Group{ID: groupLearn, Title: "Learn:"},
 		&cobra.Group{ID: groupRun, Title: "Run by hand:"},
+		&cobra.Group{ID: groupPasses, Title: "Run by hand, from queue to log:"},
 		&cobra.Group{ID: groupLook, Title: "Look, and change:"},
 		&cobra.Group{ID: groupSetUp, Title: "Set up:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
