@@ -142,7 +142,7 @@ func TestParts_usage(t *testing.T) {
 		"expire --prefix a:b":              "--prefix",
 		"expire --provider-url ftp://x":    "--provider-url",
 		"scenario direct-call --spike 0":   "--spike 0",
-		"scenario partitions --spike -1":   "--spike -1",
+		"scenario partitions --spike 5":    "not for partitions: it has no spike",
 		"expire --partitions 65 --log":     "--partitions 65",
 		"reaction notify --send-timeout 0": "--send-timeout",
 	} {

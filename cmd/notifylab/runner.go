@@ -76,8 +76,8 @@ func (r *runner) once(ctx context.Context, s scenario.Scenario) (scenario.Verdic
 	}
 	out := r.printer(r.cancel)
 	cfg := r.config(at)
-	cfg.Settings, cfg.Emit = r.flags.settings(s.Settings), out.event
-	cfg.Keep, cfg.Spike, cfg.Timeout = r.flags.keep && !s.Harms, r.flags.spike, r.flags.limit(s)
+	cfg.Settings, cfg.Emit = r.flags.settings(s), out.event
+	cfg.Keep, cfg.Spike, cfg.Timeout = r.flags.keeps(s), r.flags.spike, r.flags.limit(s)
 	if s.Harms {
 		cfg.Pair = at.pair
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"notifylab/internal/event"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/scenario"
 )
@@ -27,17 +28,14 @@ type scenarioFlags struct {
 	junit                                string
 }
 
-// register adds the flags. A scenario that harms servers has nothing to keep: they
-// end with it.
-func (f *scenarioFlags) register(set *pflag.FlagSet, limit time.Duration, harms bool) {
+// register adds the flags.
+func (f *scenarioFlags) register(set *pflag.FlagSet, limit time.Duration) {
 	set.Var(newSwitch(&f.idempotency), "idempotency", "on or off instead of what the lesson has; judged by what the protocol predicts then")
 	set.Var(newSwitch(&f.claimLease), "claim-lease", "on or off, likewise")
 	set.Var(newSwitch(&f.providerKey), "provider-key", "on or off, likewise")
 	set.Var(newChoice(&f.expect, "", "once", "twice", "lost", "parked"), "expect", "judge this outcome instead, for CI: once, twice, lost or parked")
 	set.IntVar(&f.repeat, "repeat", 1, "run it that often; all must agree")
-	if !harms {
-		set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
-	}
+	set.BoolVar(&f.keep, "keep", false, "leave its queues and keys, to look around after")
 	set.DurationVar(&f.timeout, "timeout", limit, "after that it is inconclusive")
 	set.StringVar(&f.junit, "junit", "", "write a JUnit report to this file, too")
 	set.IntVar(&f.spike, "spike", scenario.DefaultSpike, "how many passes expire at once in direct-call")
@@ -75,30 +73,74 @@ func (f *scenarioFlags) limit(s scenario.Scenario) time.Duration {
 	return f.timeout
 }
 
-// given are the flags that decide how a run is judged, as they were typed.
-func (f *scenarioFlags) given() string {
-	text := ""
-	for _, s := range []struct{ name, value string }{
+// given are the flags that decide how a run is judged, as they were typed, as far as
+// they mean something to s.
+func (f *scenarioFlags) given(s scenario.Scenario) string {
+	text, none := "", meaningless(s)
+	for _, given := range []struct{ name, value string }{
 		{"idempotency", f.idempotency}, {"claim-lease", f.claimLease}, {"provider-key", f.providerKey}, {"expect", f.expect},
 	} {
-		if s.value != "" {
-			text += " --" + s.name + " " + s.value
+		if given.value != "" && none[given.name] == "" {
+			text += " --" + given.name + " " + given.value
 		}
+	}
+	if s.Spikes && f.spike != scenario.DefaultSpike {
+		text += fmt.Sprintf(" --spike %d", f.spike)
 	}
 	return text
 }
 
-// settings are the lesson's own, but for those given as flags.
-func (f *scenarioFlags) settings(own event.Settings) event.Settings {
-	for _, s := range []struct {
+// settings are the lesson's own, but for those given as flags, if it has any.
+func (f *scenarioFlags) settings(s scenario.Scenario) event.Settings {
+	own := s.Settings
+	if s.Unset {
+		return own
+	}
+	for _, given := range []struct {
 		flag string
 		is   *bool
 	}{{f.idempotency, &own.Idempotency}, {f.claimLease, &own.ClaimLease}, {f.providerKey, &own.ProviderKey}} {
-		if s.flag != "" {
-			*s.is = s.flag == "on"
+		if given.flag != "" {
+			*given.is = given.flag == "on"
 		}
 	}
 	return own
+}
+
+func (f *scenarioFlags) keeps(s scenario.Scenario) bool { return f.keep && !s.Harms }
+
+// meaningless names the flags that mean nothing to a scenario, by what it declares, and
+// why.
+func meaningless(s scenario.Scenario) map[string]string {
+	none := map[string]string{}
+	if s.Unset {
+		for _, name := range lab.Fields() {
+			none[name] = "it runs no worker that reads settings"
+		}
+	}
+	if s.Harms {
+		none["keep"] = "its RabbitMQ and Redis are its own and end with it, so nothing can be kept"
+	}
+	if !s.Spikes {
+		none["spike"] = "it has no spike"
+	}
+	return none
+}
+
+// refuseMeaningless hides what means nothing to a scenario, and has it answered with why.
+func refuseMeaningless(cmd *cobra.Command, s scenario.Scenario) {
+	none := meaningless(s)
+	for name := range none {
+		_ = cmd.Flags().MarkHidden(name)
+	}
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		cmd.Flags().Visit(func(flag *pflag.Flag) {
+			if why, ok := none[flag.Name]; ok && err == nil {
+				err = usagef("--%s: not for %s: %s", flag.Name, s.Name, why)
+			}
+		})
+		return err
+	}
 }
 
 func (a *app) scenarioCommand() *cobra.Command {
@@ -149,10 +191,8 @@ func (a *app) playCommand(s scenario.Scenario) *cobra.Command {
 			return a.play(cmd.Context(), []scenario.Scenario{s}, f)
 		},
 	}
-	f.register(cmd.Flags(), s.Limit(), s.Harms)
-	if s.Name != "direct-call" {
-		_ = cmd.Flags().MarkHidden("spike")
-	}
+	f.register(cmd.Flags(), s.Limit())
+	refuseMeaningless(cmd, s)
 	return cmd
 }
 
@@ -160,8 +200,11 @@ func (a *app) allCommand() *cobra.Command {
 	var f scenarioFlags
 	var which selection
 	cmd := &cobra.Command{
-		Use:     "all",
-		Short:   "Play every scenario, one after another",
+		Use:   "all",
+		Short: "Play every scenario, one after another",
+		Long: `Plays every scenario, or those that --tag and --skip choose. A flag is for those that
+it means something to: those of the second chapter have no settings and are played as
+they are, and of those that harm servers nothing can be kept.`,
 		Example: "  notifylab scenario all\n  notifylab scenario all --tag lesson --skip fan-out",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -176,7 +219,7 @@ func (a *app) allCommand() *cobra.Command {
 			return a.play(cmd.Context(), scenarios, f)
 		},
 	}
-	f.register(cmd.Flags(), scenario.Scenario{}.Limit(), false)
+	f.register(cmd.Flags(), scenario.Scenario{}.Limit())
 	cmd.Flags().Lookup("timeout").Usage += fmt.Sprintf("; those that harm servers have %s unless it is given", event.Short(scenario.Scenario{Harms: true}.Limit()))
 	which.register(cmd.Flags())
 	return cmd
@@ -205,7 +248,7 @@ func (a *app) listCommand() *cobra.Command {
 // play runs scenarios on the servers there are, or on a private pair.
 func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenarioFlags) (err error) {
 	for _, s := range scenarios {
-		if err := s.Check(f.settings(s.Settings)); err != nil {
+		if err := s.Check(f.settings(s)); err != nil {
 			if len(scenarios) > 1 {
 				err = fmt.Errorf("%s: %w", s.Name, err)
 			}

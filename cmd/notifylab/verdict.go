@@ -22,7 +22,10 @@ func (r *runner) header(out *printer, s scenario.Scenario, cfg scenario.Config, 
 	}
 	settings := settingsText(&cfg.Settings) + ", "
 	if s.Chapter != "" {
-		number, settings = ", "+s.Chapter, ""
+		number = ", " + s.Chapter
+	}
+	if s.Unset {
+		settings = ""
 	}
 	out.linef("%s%s: %s", s.Name, number, s.Title)
 	if at != (versions{}) { // else there are no servers
@@ -48,14 +51,14 @@ func (r *runner) verdict(out *printer, s scenario.Scenario, v scenario.Verdict) 
 		}
 	case scenario.NotHeld:
 		r.history(out, v)
-		out.linef("again: notifylab scenario %s%s --seed %d -v", s.Name, r.flags.given(), v.Seed)
+		out.linef("again: notifylab scenario %s%s --seed %d -v", s.Name, r.flags.given(s), v.Seed)
 	case scenario.Inconclusive:
 		if v.Last != "" {
 			out.linef("last: %s", escape(v.Last))
 		}
 		out.linef("try: notifylab scenario %s -v", s.Name)
 	}
-	if r.flags.keep && !s.Harms {
+	if r.flags.keeps(s) {
 		out.linef("kept: queues %s.*, keys %s:*; look around with --namespace %s", v.Namespace, v.Namespace, v.Namespace)
 	}
 }
@@ -173,7 +176,7 @@ func lesson(s scenario.Scenario) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n", s.Title, s.Help)
 	switch {
-	case s.Chapter != "": // they have no bearing on it
+	case s.Unset:
 	case s.Any && s.Settings == (event.Settings{}):
 		b.WriteString("Settings: any; by default all off.\n")
 	case s.Any:

@@ -18,7 +18,7 @@ const DefaultSpike = 2000
 
 func directCall() Scenario {
 	return Scenario{
-		Name: "direct-call", Outcome: Once, Next: "fifo",
+		Name: "direct-call", Spikes: true, Outcome: Once, Next: "fifo",
 		Tags:  []string{"queue"},
 		Title: "one call that does it all, and the same as an event",
 		Shows: "fetch, notify ✗, delete: a caller waits, and fails; a queue decouples",

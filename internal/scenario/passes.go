@@ -18,7 +18,7 @@ func fromQueueToLog() []Scenario {
 		directCall(), fifo(), ackTiming(), competing(), idempotentHandler(), destructiveRead(),
 		twoCursors(), partitions(), consumerGroup(), commitOrder(), rebalance(),
 	} {
-		s.Chapter, s.Any = QueueToLog, true
+		s.Chapter, s.Any, s.Unset = QueueToLog, true, true
 		all = append(all, s)
 	}
 	return all

@@ -25,9 +25,13 @@ type Scenario struct {
 	Next    string   // the scenario to run after it
 	Tags    []string // what it is about, to choose it by
 
-	// Settings are the lesson's own. Any says that it comes out alike under all.
+	// Settings are the lesson's own. Any says that it comes out alike under all, Unset
+	// that nobody in it reads any.
 	Settings event.Settings
 	Any      bool
+	Unset    bool
+	// Spikes says that it has passes expire at once, as many as it is told.
+	Spikes bool
 	// Harms says that it stops servers or has them misbehave: it is played on a
 	// pair of its own.
 	Harms bool
