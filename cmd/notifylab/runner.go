@@ -56,6 +56,9 @@ func (r *runner) play(ctx context.Context, s scenario.Scenario) error {
 			return err
 		}
 		r.ends = append(r.ends, ended{s.Name, v})
+		if !r.flags.asItStands(s) {
+			continue
+		}
 		if err := r.remember(s.Name, v); err != nil {
 			fmt.Fprintf(r.stderr, "notifylab: %s\n", escape(err.Error())) // the list is a comfort
 		}

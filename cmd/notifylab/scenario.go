@@ -109,6 +109,11 @@ func (f *scenarioFlags) settings(s scenario.Scenario) event.Settings {
 
 func (f *scenarioFlags) keeps(s scenario.Scenario) bool { return f.keep && !s.Harms }
 
+// asItStands says whether nothing was asked of s but what it has of its own.
+func (f *scenarioFlags) asItStands(s scenario.Scenario) bool {
+	return f.settings(s) == s.Settings && f.expect == "" && (!s.Spikes || f.spike == scenario.DefaultSpike)
+}
+
 // meaningless names the flags that mean nothing to a scenario, by what it declares, and
 // why.
 func meaningless(s scenario.Scenario) map[string]string {
@@ -228,8 +233,14 @@ they are, and of those that harm servers nothing can be kept.`,
 func (a *app) listCommand() *cobra.Command {
 	var which selection
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the scenarios: what each shows, and how it ended last",
+		Use:   "list",
+		Short: "List the scenarios: what each shows, and how it ended last",
+		Long: `Lists the scenarios in the order of the story: what each shows, the outcome that it
+reproduces or guards, and how its last run ended. That is the last one as the scenario
+stands: runs with other settings, --expect or --spike don't count.
+
+Tags say what a scenario is about: what is done in it, or what takes part. They are no
+outcomes, which the column has.`,
 		Example: "  notifylab scenario list\n  notifylab scenario list --tag parked",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

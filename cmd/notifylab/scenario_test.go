@@ -44,12 +44,18 @@ func TestScenario_list(t *testing.T) {
 		}
 	}
 	c.run("scenario", "crash-claim").wantStatus(0)
+	c.run("scenario", "crash").wantStatus(0)
+	// These are other runs than the list speaks of.
 	c.run("scenario", "crash", "--expect", "once").wantStatus(exitFinding)
+	c.run("scenario", "idempotency", "--idempotency", "off").wantStatus(0)
+	c.run("scenario", "claim-lease", "--timeout", "1ms").wantStatus(exitInconclusive)
 	if got := having(list(), "crash-claim ", "held, just now"); len(got) != 1 {
 		t.Errorf("%s", strings.Join(list(), "\n"))
 	}
-	if got := having(list(), "crash  ", "not held, just now"); len(got) != 1 {
-		t.Errorf("%s", strings.Join(list(), "\n"))
+	for name, want := range map[string]string{"  crash  ": "held, just now", " idempotency ": "not started", " claim-lease ": "inconclusive, just now"} {
+		if got := having(list(), name, "  "+want); len(got) != 1 {
+			t.Errorf("no %s%s\n%s", name, want, strings.Join(list(), "\n"))
+		}
 	}
 
 	r := c.run("scenario", "list", "-o", "json")
@@ -67,7 +73,7 @@ func TestScenario_list(t *testing.T) {
 			o.Chapter == nil || (o.Lesson > 0) != slices.Contains(o.Tags, "lesson") {
 			t.Errorf("%v: %s", err, line)
 		}
-		if want := map[string]string{"crash-claim": "held", "crash": "not_held"}[o.Name]; o.LastStatus != want {
+		if want := map[string]string{"crash-claim": "held", "crash": "held", "claim-lease": "inconclusive"}[o.Name]; o.LastStatus != want {
 			t.Errorf("%s: last status %q, want %q", o.Name, o.LastStatus, want)
 		}
 		names = append(names, o.Name)
