@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,8 +57,8 @@ func (a *app) remember(name string, v scenario.Verdict) error {
 	return nil
 }
 
-// list prints scenarios: the lessons with their numbers.
-func (a *app) list(scenarios []scenario.Scenario) {
+// list prints scenarios that were selected: the lessons with their numbers.
+func (a *app) list(scenarios []scenario.Scenario, which selection) {
 	out := a.printer(func(error) {})
 	runs := a.lastRuns()
 	if out.json {
@@ -96,7 +97,11 @@ func (a *app) list(scenarios []scenario.Scenario) {
 		}
 		row(number, s.Name, s.Shows, string(s.Outcome), last)
 	}
-	out.linef("explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all")
+	example := scenarios[0].Name
+	if slices.ContainsFunc(scenarios, func(s scenario.Scenario) bool { return s.Name == "crash-claim" }) {
+		example = "crash-claim" // where a newcomer begins
+	}
+	out.linef("explain one: notifylab scenario %s --help          run all: notifylab scenario all%s", example, which.given())
 }
 
 func ago(d time.Duration) string {

@@ -248,7 +248,7 @@ outcomes, which the column has.`,
 			if err != nil {
 				return err
 			}
-			a.list(scenarios)
+			a.list(scenarios, which)
 			return nil
 		},
 	}

@@ -122,6 +122,23 @@ func TestScenario_selection(t *testing.T) {
 	}
 }
 
+// The list ends with commands for what it lists.
+func TestScenario_list_of_a_selection_ends_with_its_own_commands(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "").nowhere()
+	for args, want := range map[string]string{
+		"":                                   "explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all",
+		"--tag kill --skip crash":            "explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all --tag kill --skip crash",
+		"--tag log --tag slow --skip lesson": "explain one: notifylab scenario live-takeover --help          run all: notifylab scenario all --tag log --tag slow --skip lesson",
+	} {
+		r := c.run(append([]string{"scenario", "list"}, strings.Fields(args)...)...)
+		r.wantStatus(0)
+		if r.lastLine() != want {
+			t.Errorf("%s: %q, want %q", args, r.lastLine(), want)
+		}
+	}
+}
+
 func TestScenario_exit_status(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)

@@ -15,11 +15,23 @@ type selection struct{ tags, skip []string }
 
 func (s *selection) register(set *pflag.FlagSet) {
 	words := scenario.Tags()
-	set.Var(&choices{&s.tags, "TAG", words}, "tag", "only scenarios with this tag; of several, with one of them ("+strings.Join(words, ", ")+")")
+	set.Var(&choices{&s.tags, "TAG", words}, "tag", "only scenarios about this topic; of several, about one of them ("+strings.Join(words, ", ")+"). Outcomes are no topics")
 	for _, c := range scenario.Catalogue() {
 		words = append(words, c.Name)
 	}
-	set.Var(&choices{&s.skip, "NAME|TAG", words}, "skip", "without this scenario, or those with this tag; may be repeated")
+	set.Var(&choices{&s.skip, "NAME|TAG", words}, "skip", "without this scenario, or those about this topic; may be repeated")
+}
+
+// given is the selection as it was typed.
+func (s selection) given() string {
+	text := ""
+	for _, tag := range s.tags {
+		text += " --tag " + tag
+	}
+	for _, skip := range s.skip {
+		text += " --skip " + skip
+	}
+	return text
 }
 
 // scenarios returns those that are selected, in their order. None is an error.
