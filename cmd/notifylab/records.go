@@ -154,16 +154,17 @@ func (a *app) resetCommand() *cobra.Command {
 		GroupID: groupLook,
 		Short:   "Delete the namespace's queues, records, settings and journal",
 		Long: `Deletes what the lab has made in this namespace: queues with all they hold, records,
-settings, crash marks, the journal. Other namespaces and other programs' queues and
-keys stay.`,
+settings, crash marks, the journal. Without --namespace that is what the lab has made
+without one: notify.push, notification:…, lab:… Other namespaces and other programs'
+queues and keys stay.`,
 		Example: "  notifylab reset --yes",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			name := "the lessons' own namespace"
+			whose := "without a namespace"
 			if a.namespace != "" {
-				name = "namespace " + a.namespace
+				whose = "in namespace " + a.namespace
 			}
-			if err := a.confirm(yes, "delete all queues and keys of "+name+"?"); err != nil {
+			if err := a.confirm(yes, "delete all of the lab's queues and keys "+whose+"?"); err != nil {
 				return err
 			}
 			return a.withDesk(cmd.Context(), "notifylab reset", func(ctx context.Context, desk api.Desk) error {

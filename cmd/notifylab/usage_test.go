@@ -122,6 +122,7 @@ func TestUnknown_command_scenario_channel_or_flag_value(t *testing.T) {
 		"supervise --metrics-listen :99999":            {"--metrics-listen", `":99999"`, "65535"},
 		"supervise -- --metrics-listen :99999":         {"--metrics-listen", `":99999"`, "65535"},
 		"servers up --amqp-port 70000":                 {"--amqp-port 70000"},
+		"reset":                                        {"the lab's queues and keys in namespace ", "--yes"},
 		"servers run":                                  {"which command?"},
 		"servers run -- no-such-program":               {"no-such-program"},
 		"scenario broker-alarm --keep":                 {"--keep: not for broker-alarm", "end with it"},

@@ -16,12 +16,13 @@ func unroutable() Scenario {
 		Tags:  []string{"parked"},
 		Title: "a message to a queue that isn't there",
 		Shows: "no such queue: the producer is told, nothing is lost silently",
-		Help: `Somebody has deleted notify.email. RabbitMQ takes a message for a queue that isn't there,
-confirms it, and drops it: a confirm says that the broker has done its part, not that
-anybody will get it. Published as mandatory, as everything here is, the message also
-comes back. A return beats its confirm: RETURNED, and the producer knows that it is
-nowhere. (They come on two ways, and often the confirm is seen first: who believes it at
-once has lost the message and doesn't know.)
+		Help: `Somebody has deleted notify.email. RabbitMQ confirms what it can't route as well, and drops
+it: a confirm says that the broker is done with a message, not that anybody will get it.
+Published as mandatory, as everything here is, such a message is also returned to its
+producer: it gets a return and a confirm, and the return counts: RETURNED, it is nowhere.
+The broker sends the return first, but a client library hands the two over separately,
+and often the confirm is seen before the return. A producer that takes a confirm alone
+for success has lost the message and doesn't know; the one here looks for a return first.
 
 The push of the same event has its queue and is sent. Then an email worker starts, which
 makes what is missing, the producer publishes the email again, and it is sent.
