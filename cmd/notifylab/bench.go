@@ -50,7 +50,8 @@ and consumes with coalesced acks.
   workers   worker processes with their defaults, and a provider that takes 20 ms
 
 Measure on an idle machine. All of it takes about four minutes on two cores, and what
-it took is its last line; --rounds and --messages make it longer or shorter.`,
+it took is its last line; --rounds and --messages make it longer or shorter, and what
+is too short to compare says so.`,
 		Example: "  notifylab bench --only consume/handlers+lease,consume/lease --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -136,7 +137,7 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 	cfg.AMQPURL, cfg.RedisURL, cfg.StateDir = at.amqpURL, at.redisURL, dir
 	cfg.Namespace = a.runNamespace()
 	cfg.Program, cfg.Env = self(), at.childEnv()
-	figures := benchText{out}
+	figures := &benchText{printer: out, short: f.messages < fairMessages || f.rounds < fairRounds}
 	cfg.Emit = figures.figure
 	if a.output == "json" {
 		cfg.Emit = func(g bench.Figure) { out.object(g) }
@@ -223,16 +224,27 @@ func newBenchSetup(v versions, f benchFlags) benchSetup {
 	}
 }
 
-// benchText prints figures in columns.
-type benchText struct{ *printer }
+// With fewer of them two runs of the same thing are further apart than what is
+// compared: what is slower can come out as faster.
+const (
+	fairMessages = 20_000
+	fairRounds   = 3
+)
 
-func (t benchText) head(m benchSetup) {
+// benchText prints figures in columns.
+type benchText struct {
+	*printer
+	short    bool // the runs are too short, or too few, to compare
+	compared bool // a ratio was shown
+}
+
+func (t *benchText) head(m benchSetup) {
 	t.linef("RabbitMQ %s, Redis %s, %s, %s, %s", escape(m.RabbitMQ), escape(m.Redis), m.Go, m.OS, count(m.Cores, "core"))
 	t.linef("%s queues, %d messages a run, prefetch %d, concurrency %d; medians", m.QueueType, m.Messages, m.Prefetch, m.Concurrency)
 	t.linef("")
 }
 
-func (t benchText) figure(f bench.Figure) {
+func (t *benchText) figure(f bench.Figure) {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if f.PerS > 0 {
@@ -247,6 +259,7 @@ func (t benchText) figure(f bench.Figure) {
 	if f.P99MS > 0 {
 		add("p99 %.1f ms", f.P99MS)
 	}
+	t.compared = t.compared || f.Ratio > 0
 	if f.Ratio > 0 {
 		add("%.2f of %s", f.Ratio, f.Against)
 	}
@@ -256,7 +269,10 @@ func (t benchText) figure(f bench.Figure) {
 	t.linef("%-24s %s", f.Name, strings.Join(parts, "  "))
 }
 
-func (t benchText) foot(took time.Duration) {
+func (t *benchText) foot(took time.Duration) {
 	t.linef("")
+	if t.short && t.compared {
+		t.linef("a quick look: too short to compare, ratios can come out the other way round (--messages %d --rounds %d, or more)", fairMessages, fairRounds)
+	}
 	t.linef("measured in %s", event.Short(took.Round(time.Second)))
 }

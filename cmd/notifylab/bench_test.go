@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"notifylab/internal/bench"
+	"notifylab/internal/event"
 )
 
 func TestBench(t *testing.T) {
@@ -17,7 +22,7 @@ func TestBench(t *testing.T) {
 	lines := r.lines()
 	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues, 300 messages a run, prefetch 512, concurrency 256")) != 1 ||
 		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 ||
-		len(having(lines, "measured in ", "s")) != 1 || len(lines) != 7 {
+		len(having(lines, "a quick look: too short to compare")) != 1 || len(having(lines, "measured in ", "s")) != 1 || len(lines) != 8 {
 		t.Error(r.all())
 	}
 	for _, path := range []string{cpu, mem} {
@@ -33,6 +38,28 @@ func TestBench(t *testing.T) {
 		t.Error(r.all())
 	}
 	c.wantClean(nil)
+}
+
+// Only ratios of short or few runs are no good.
+func TestBenchText_foot(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		short bool
+		ratio float64
+		want  bool
+	}{
+		"short, a ratio":  {true, 0.9, true},
+		"short, no ratio": {true, 0, false},
+		"long, a ratio":   {false, 0.9, false},
+	} {
+		var b bytes.Buffer
+		text := &benchText{printer: &printer{w: event.NewWriter(&b), palette: newPalette(false)}, short: tt.short}
+		text.figure(bench.Figure{Name: "consume/lease", PerS: 1, Ratio: tt.ratio, Against: "consume/bare"})
+		text.foot(time.Second)
+		if got := strings.Contains(b.String(), "too short to compare"); got != tt.want {
+			t.Errorf("%s: %v\n%s", name, got, b.String())
+		}
+	}
 }
 
 func TestBench_usage(t *testing.T) {
