@@ -108,8 +108,9 @@ func unavailable(err error) bool {
 	var mq *broker.UnreachableError
 	var redis *idem.UnreachableError
 	var conflict *broker.ConflictError
+	var cluster *idem.ClusterError
 	var network net.Error
-	if errors.As(err, &known) || errors.As(err, &mq) || errors.As(err, &redis) || errors.As(err, &conflict) || errors.As(err, &network) {
+	if errors.As(err, &cluster) || errors.As(err, &known) || errors.As(err, &mq) || errors.As(err, &redis) || errors.As(err, &conflict) || errors.As(err, &network) {
 		return true
 	}
 	for _, condition := range []error{

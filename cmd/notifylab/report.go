@@ -51,7 +51,10 @@ func hints(err error) []string {
 	var mq *broker.UnreachableError
 	var redis *idem.UnreachableError
 	var conflict *broker.ConflictError
+	var cluster *idem.ClusterError
 	switch {
+	case errors.As(err, &cluster):
+		return []string{"name the others, too   --redis-url '" + cluster.URL + "'   (or $REDIS_URL)"}
 	case errors.As(err, &conflict):
 		return []string{
 			"nothing was changed. Delete it, with what is in it   rabbitmqctl delete_queue " + conflict.Queue,

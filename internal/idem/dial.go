@@ -1,11 +1,13 @@
 package idem
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -76,8 +78,54 @@ func reason(err error) error {
 	}
 }
 
+// A ClusterError says that a URL of one server names a node of a Cluster, of which
+// others have some of the keys.
+type ClusterError struct {
+	Addr string // host:port
+	URL  string // one of the whole Cluster; user and password are words in it
+}
+
+func (e *ClusterError) Error() string {
+	return fmt.Sprintf("Redis at %s is a Cluster, but --redis-url names one node of it", e.Addr)
+}
+
+// asCluster returns a [ClusterError] if c is a client of one server, and there are
+// others beside it that have keys.
+func asCluster(ctx context.Context, c Client, rawURL string) error {
+	one, ok := c.(*redis.Client)
+	t, err := parse(rawURL)
+	if !ok || err != nil || t.one == nil {
+		return nil
+	}
+	shards, err := one.ClusterShards(ctx).Result()
+	if err != nil { // it is no Cluster, or does not tell
+		return nil
+	}
+	var masters []string
+	for _, shard := range shards {
+		for _, n := range shard.Nodes {
+			port := n.Port
+			if t.one.TLSConfig != nil {
+				port = n.TLSPort
+			}
+			if len(shard.Slots) > 0 && n.Role == "master" {
+				masters = append(masters, net.JoinHostPort(cmp.Or(n.Endpoint, n.IP), strconv.FormatInt(port, 10)))
+			}
+		}
+	}
+	if len(masters) < 2 {
+		return nil
+	}
+	scheme, _, _ := strings.Cut(rawURL, "://")
+	who := ""
+	if strings.Contains(rawURL, "@") {
+		who = "user:password@"
+	}
+	return &ClusterError{t.one.Addr, scheme + "://" + who + masters[0] + "?addr=" + strings.Join(masters[1:], "&addr=")}
+}
+
 // Ping returns nil when Redis answers at rawURL through c, else an
-// [UnreachableError] or [ErrTLS].
+// [UnreachableError], [ErrTLS] or a [ClusterError].
 func Ping(ctx context.Context, c Client, rawURL string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*Timeout)
 	defer cancel()
@@ -89,7 +137,7 @@ func Ping(ctx context.Context, c Client, rawURL string) error {
 		}
 		return &UnreachableError{Addr: addr, Err: err}
 	}
-	return nil
+	return asCluster(ctx, c, rawURL)
 }
 
 // Version returns the version of the server: 7.0.15.

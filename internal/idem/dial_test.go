@@ -124,6 +124,39 @@ func TestPing(t *testing.T) {
 	}
 }
 
+// One node of a Cluster answers, and has a part of the keys.
+func TestPing_one_node_of_a_Cluster(t *testing.T) {
+	t.Parallel()
+	addrs := startCluster(t)
+	for _, who := range []string{"", "u:S3cr3t@"} {
+		u := "redis://" + who + addrs[0]
+		err := Ping(soon(t), dial(t, "redis://"+addrs[0]), u)
+		var cluster *ClusterError
+		if !errors.As(err, &cluster) || strings.Contains(err.Error(), "does not answer") || strings.Contains(err.Error()+cluster.URL, "S3cr3t") {
+			t.Fatalf("%s: got %v", u, err)
+		}
+		shown := "redis://"
+		if who != "" {
+			shown += "user:password@"
+		}
+		rest, ok := strings.CutPrefix(cluster.URL, shown)
+		if want := strings.TrimPrefix(clusterURL(addrs), "redis://"); !ok || len(rest) != len(want) || strings.Count(rest, addrs[0])+strings.Count(rest, addrs[1]) != 2 {
+			t.Errorf("%s, want a form of %s", cluster.URL, clusterURL(addrs))
+		}
+	}
+	if err := Ping(soon(t), dial(t, clusterURL(addrs)), clusterURL(addrs)); err != nil {
+		t.Error(err)
+	}
+	alone := "redis://" + startRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t))
+	c := dial(t, alone)
+	if err := c.ClusterAddSlotsRange(soon(t), 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Ping(soon(t), c, alone); err != nil {
+		t.Errorf("a node that has all keys: %v", err)
+	}
+}
+
 // No text that comes out of here holds a password.
 func TestPing_RefusedAndSilentAboutPasswords(t *testing.T) {
 	t.Parallel()
