@@ -14,6 +14,7 @@ import (
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
 	"notifylab/internal/notify"
+	"notifylab/internal/servers"
 )
 
 // process is what a program can do to itself.
@@ -47,8 +48,8 @@ type app struct {
 	second func() // what a second Ctrl-C does
 }
 
-// urls settles where the servers are: flag, then environment, then localhost. An
-// address that does not parse is named by where it came from, and not shown,
+// urls settles where the servers are: flag, then environment, then those that servers
+// up has started, then localhost. An address that does not parse is named by where it came from, and not shown,
 // since it may hold a password.
 func (a *app) urls() error {
 	settle := func(value *string, given *bool, flag, env, fallback string, check func(string) (string, error)) error {
@@ -65,10 +66,14 @@ func (a *app) urls() error {
 		}
 		return nil
 	}
-	if err := settle(&a.amqpURL, &a.amqpGiven, "amqp-url", "AMQP_URL", defaultAMQP, broker.Addr); err != nil {
+	amqp, redis := defaultAMQP, defaultRedis
+	if up, err := servers.Running(a.state()); err == nil {
+		amqp, redis = up.AMQPURL, up.RedisURL
+	}
+	if err := settle(&a.amqpURL, &a.amqpGiven, "amqp-url", "AMQP_URL", amqp, broker.Addr); err != nil {
 		return err
 	}
-	return settle(&a.redisURL, &a.redisGiven, "redis-url", "REDIS_URL", defaultRedis, idem.Addr)
+	return settle(&a.redisURL, &a.redisGiven, "redis-url", "REDIS_URL", redis, idem.Addr)
 }
 
 // ns returns the namespace that was asked for; the flag was checked before.

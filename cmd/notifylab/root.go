@@ -70,8 +70,8 @@ Begin with:  notifylab scenario crash-claim`,
 		&cobra.Group{ID: groupMeasure, Title: "Measure:"},
 	)
 	f := root.PersistentFlags()
-	f.StringVar(&a.amqpURL, "amqp-url", "", "where RabbitMQ is, nodes with commas between; else $AMQP_URL, else localhost")
-	f.StringVar(&a.redisURL, "redis-url", "", "where Redis is; else $REDIS_URL, else localhost")
+	f.StringVar(&a.amqpURL, "amqp-url", "", "where RabbitMQ is, nodes with commas between; else $AMQP_URL, else those of servers up, else localhost")
+	f.StringVar(&a.redisURL, "redis-url", "", "where Redis is; else $REDIS_URL, else that of servers up, else localhost")
 	f.StringVar(&a.namespace, "namespace", "", "put this in front of every queue and key, to keep runs apart")
 	f.VarP(newChoice(&a.output, "text", "text", "json"), "output", "o", "text, or json: an object a line and nothing else")
 	f.Var(newChoice(&a.color, "auto", "auto", "always", "never"), "color", "colour: auto, always or never; auto asks NO_COLOR, FORCE_COLOR, TERM and the terminal")

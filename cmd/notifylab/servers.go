@@ -38,8 +38,16 @@ func (a *app) upCommand() *cobra.Command {
 	var amqpPort, redisPort int
 	var clusters clusterFlags
 	cmd := &cobra.Command{
-		Use:     "up",
-		Short:   "Start a pair in the background, where every other command finds it",
+		Use:   "up",
+		Short: "Start a pair in the background, where every other command finds it",
+		Long: `Starts a pair, prints its addresses, and lets it run until notifylab servers down.
+notifylab finds it by itself, whatever its ports and however many servers it is, unless
+--amqp-url, --redis-url, $AMQP_URL or $REDIS_URL name others. Other programs, and
+notifylab with another --state-dir, are told by
+
+  export $(notifylab servers up)
+
+also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 		Example: "  notifylab servers up\n  notifylab servers up --rabbit-nodes 3 --redis cluster",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,7 +67,9 @@ func (a *app) upCommand() *cobra.Command {
 			}
 			o.AMQPPort, o.RedisPort = amqpPort, redisPort
 			began := time.Now()
-			fmt.Fprintln(a.stderr, starting(o))
+			if _, err := servers.Running(a.state()); err != nil {
+				fmt.Fprintln(a.stderr, starting(o))
+			}
 			info, already, err := servers.Up(ctx, a.state(), o)
 			if err != nil {
 				return because(ctx, unavailableError{portHint(err)})

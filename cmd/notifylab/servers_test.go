@@ -43,12 +43,19 @@ func TestServers_up_and_down(t *testing.T) {
 	}
 	again := c.run(up...)
 	again.wantStatus(0)
-	if again.text() != r.text() || len(having(again.errors(), "already up")) != 1 {
+	if again.text() != r.text() || again.errorText() != "already up" {
 		t.Errorf("the second up:\n%s", again.all())
 	}
-	p := c.with(env...).run("produce")
-	p.wantStatus(0)
-	wantClosing(t, p, 1, 2, 0, 0)
+	for _, c := range []corner{c.with(env...), c} { // told, and by itself
+		p := c.run("produce")
+		p.wantStatus(0)
+		wantClosing(t, p, 1, 2, 0, 0)
+	}
+	for _, url := range []string{"AMQP_URL=amqp://" + nowhere, "REDIS_URL=redis://" + nowhere} {
+		if r := c.with(url).run("queues"); r.wait() != exitUnavailable || len(having(r.errors(), nowhere)) != 1 {
+			t.Errorf("with %s it asks others\n%s", url, r.all())
+		}
+	}
 
 	// Another pair can't have its ports.
 	u, err := url.Parse(strings.TrimPrefix(env[0], "AMQP_URL="))
