@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -118,7 +119,7 @@ func leaseSymptom(w workerFlags) symptom {
 // examineState looks whether slots can be locked where they are to be: taken, and
 // not taken twice.
 func (a *app) examineState() symptom {
-	s := symptom{What: "slot directory", Status: fine, Is: a.state()}
+	s := symptom{What: "slot directory", Status: fine, Is: a.state() + ", where each worker locks a slot"}
 	const nobodys = notify.Namespace("_doctor") // no namespace can be called that
 	err := withSlot(a.state(), nobodys, func(first int) error {
 		return withSlot(a.state(), nobodys, func(second int) error {
@@ -153,7 +154,7 @@ func (a *app) examineRedis(ctx context.Context, tell func(symptom)) {
 		health, err = idem.Examine(ctx, client)
 	}
 	if err != nil {
-		tell(symptom{What: "Redis", Status: bad, Is: err.Error(), Do: firstHint(err)})
+		tell(awaySymptom("Redis", err))
 		return
 	}
 	for _, s := range []symptom{redisSymptom(health), evictionSymptom(health), persistenceSymptom(health), clockSymptom(health.Skew)} {
@@ -205,13 +206,31 @@ func clockSymptom(skew time.Duration) symptom {
 	return s
 }
 
-// firstHint is the first of an error's hints, as one line.
+// awaySymptom is that of a server that does not answer or won't have us. Errors begin
+// with its name, as the line does.
+func awaySymptom(server string, err error) symptom {
+	return symptom{What: server, Status: bad, Is: strings.TrimPrefix(err.Error(), server+" "), Do: firstHint(err)}
+}
+
+// firstHint is the first of an error's hints, as one line: the command, and behind it
+// what it does.
 func firstHint(err error) string {
-	for _, h := range hints(err) {
-		return strings.Join(strings.Fields(h), " ")
+	if all := hints(err); len(all) > 0 {
+		parts := hintColumns.Split(all[0], -1)
+		if len(parts) == 1 {
+			return all[0]
+		}
+		about := parts[0]
+		for _, remark := range parts[2:] {
+			about += "; " + strings.Trim(remark, "()")
+		}
+		return fmt.Sprintf("%s (%s)", parts[1], about)
 	}
 	if errors.Is(err, io.EOF) {
 		return "look into the server's log: it hung up"
 	}
 	return ""
 }
+
+// hintColumns stands between the columns of a hint: what to do, how, and a remark.
+var hintColumns = regexp.MustCompile(` {3,}`)

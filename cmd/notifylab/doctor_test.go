@@ -2,10 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"notifylab/internal/broker"
+	"notifylab/internal/idem"
 )
 
 // examined runs the doctor and returns its symptoms, by what they are about.
@@ -44,7 +48,7 @@ func TestDoctor_all_is_well(t *testing.T) {
 	for _, args := range []string{"", "--strict"} {
 		all := c.examined(0, strings.Fields(args)...)
 		all["lease"].want(t, fine, "10s for a send time-out of 5s", "")
-		all["slot directory"].want(t, fine, c.dir, "")
+		all["slot directory"].want(t, fine, c.dir+", where each worker locks a slot", "")
 		all["Redis"].want(t, fine, ".", "")
 		all["Redis eviction"].want(t, fine, "noeviction", "")
 		all["Redis persistence"].want(t, fine, "appendonly yes, appendfsync everysec", "")
@@ -135,8 +139,24 @@ func TestDoctor_Redis(t *testing.T) {
 	redis.kill()
 	r := shy.run("doctor")
 	r.wantStatus(exitUnavailable)
-	if len(having(r.lines(), "bad      Redis ", "does not answer")) != 1 || len(having(r.lines(), "do: a private pair notifylab servers up")) != 1 || strings.Contains(r.all(), "S3cr3t") {
+	if len(having(r.lines(), "bad      Redis ", "does not answer")) != 1 || len(having(r.lines(), "do: notifylab servers up (a private pair)")) != 1 || strings.Contains(r.all(), "S3cr3t") {
 		t.Error(r.all())
+	}
+}
+
+func TestFirstHint(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"notifylab servers up (a private pair)":                                            &idem.UnreachableError{Err: io.EOF},
+		"--redis-url 'redis://a?addr=b:1' (name the others, too; or by $REDIS_URL)":        &idem.ClusterError{URL: "redis://a?addr=b:1"},
+		"SSL_CERT_FILE=ca.pem (trust who has signed its certificate; macOS: the keychain)": idem.ErrTLS,
+		"user and password are those of --amqp-url or $AMQP_URL":                           broker.ErrAccessRefused,
+		"look into the server's log: it hung up":                                           io.EOF,
+		"":                                                                                 io.ErrClosedPipe,
+	} {
+		if got := firstHint(err); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
 	}
 }
 
@@ -144,9 +164,14 @@ func TestDoctor_servers_away(t *testing.T) {
 	t.Parallel()
 	c := cornerAt(t, "amqp://u:S3cr3t@"+nowhere, "redis://u:S3cr3t@"+nowhere).with(noTools)
 	all := c.examined(exitUnavailable)
-	all["Redis"].want(t, bad, "Redis does not answer at "+nowhere+": connection refused", "notifylab servers up")
-	all["RabbitMQ"].want(t, bad, "RabbitMQ does not answer at "+nowhere+": connection refused", "notifylab servers up")
+	all["Redis"].want(t, bad, "does not answer at "+nowhere+": connection refused", "notifylab servers up (a private pair)")
+	all["RabbitMQ"].want(t, bad, "does not answer at "+nowhere+": connection refused", "notifylab servers up (a private pair)")
 	all["lease"].want(t, fine, "10s", "")
+	for _, s := range all {
+		if strings.HasPrefix(s.Is, s.What) {
+			t.Errorf("%s is %s: its name twice", s.What, s.Is)
+		}
+	}
 	if len(all) != 4 || strings.Contains(fmt.Sprint(all), "S3cr3t") {
 		t.Errorf("got %v", all)
 	}

@@ -26,7 +26,7 @@ import (
 func (a *app) examineRabbit(ctx context.Context, f doctorFlags, tell func(symptom)) {
 	conn, err := a.dialBroker(ctx, "doctor", 5*time.Second)
 	if err != nil {
-		tell(symptom{What: "RabbitMQ", Status: bad, Is: err.Error(), Do: firstHint(err)})
+		tell(awaySymptom("RabbitMQ", err))
 		return
 	}
 	defer conn.Close()

@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 			[]string{"notifylab: Redis does not answer at localhost:6379: connection refused", pair, docker}},
 		{"a Cluster's node", &idem.ClusterError{Addr: "a:1", URL: "redis://user:password@a:1?addr=b:2"},
 			[]string{"notifylab: Redis at a:1 is a Cluster, but --redis-url names one node of it",
-				"  name the others, too   --redis-url 'redis://user:password@a:1?addr=b:2'   (or $REDIS_URL)"}},
+				"  name the others, too   --redis-url 'redis://user:password@a:1?addr=b:2'   or by $REDIS_URL"}},
 		{"none installed", fmt.Errorf("find redis-server: %w", servers.ErrNotInstalled),
 			[]string{"notifylab: find redis-server: not installed",
 				"  install them     apt-get install rabbitmq-server redis-server   (macOS: brew install rabbitmq redis)", docker}},

@@ -54,7 +54,7 @@ func hints(err error) []string {
 	var cluster *idem.ClusterError
 	switch {
 	case errors.As(err, &cluster):
-		return []string{"name the others, too   --redis-url '" + cluster.URL + "'   (or $REDIS_URL)"}
+		return []string{"name the others, too   --redis-url '" + cluster.URL + "'   or by $REDIS_URL"}
 	case errors.As(err, &conflict):
 		return []string{
 			"nothing was changed. Delete it, with what is in it   rabbitmqctl delete_queue " + conflict.Queue,
