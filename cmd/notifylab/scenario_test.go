@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"notifylab/internal/scenario"
 )
@@ -33,6 +34,13 @@ func TestScenario_list(t *testing.T) {
 	want = append(want, `^explain one: notifylab scenario crash-claim --help          run all: notifylab scenario all$`)
 	if len(before) != len(want) {
 		t.Fatal(strings.Join(before, "\n"))
+	}
+	// Lines fit on a page with the longest that is said of a last run.
+	longest := len("inconclusive, 59 min ago") - len("not started")
+	for _, line := range before[:len(before)-1] {
+		if n := utf8.RuneCountInString(line); n > pageWidth-longest {
+			t.Errorf("%d wide, at most %d: %s", n, pageWidth-longest, line)
+		}
 	}
 	column := strings.Index(before[0], "outcome")
 	for i, w := range want {

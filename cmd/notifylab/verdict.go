@@ -80,25 +80,24 @@ func ending(p palette, v scenario.Verdict) (words string, c *color.Color, text s
 	return "HELD", p.green, fmt.Sprintf("%s: %s.", v.Outcome, v.Why)
 }
 
-// table prints findings in columns.
+// table prints findings in columns, no wider than a page.
 func table(out *printer, findings []scenario.Finding) {
-	widths := [3]int{len("checked"), len("want"), len("got")}
+	const indent, gap, ends = "  ", "   ", len("NOT OK")
+	rows := [][]string{{"checked", "want", "got"}}
 	for _, f := range findings {
-		for i, s := range []string{f.What, f.Want, f.Got} {
-			widths[i] = max(widths[i], utf8.RuneCountInString(escape(s)))
-		}
+		rows = append(rows, []string{escape(f.What), escape(f.Want), escape(f.Got)})
 	}
-	row := func(what, want, got, end string) {
-		line := fmt.Sprintf("  %s   %s   %s   %s", pad(what, widths[0]), pad(want, widths[1]), pad(got, widths[2]), end)
-		out.linef("%s", strings.TrimRight(line, " "))
-	}
-	row("checked", "want", "got", "")
-	for _, f := range findings {
-		end := out.palette.green.Sprint("ok")
-		if !f.OK {
-			end = out.palette.red.Sprint("NOT OK")
+	for i, lines := range layOut(rows, gap, pageWidth-len(indent)-len(gap)-ends) {
+		for n, line := range lines {
+			switch {
+			case i == 0 || n > 0:
+			case findings[i-1].OK:
+				line += gap + out.palette.green.Sprint("ok")
+			default:
+				line += gap + out.palette.red.Sprint("NOT OK")
+			}
+			out.linef("%s", strings.TrimRight(indent+line, " "))
 		}
-		row(escape(f.What), escape(f.Want), escape(f.Got), end)
 	}
 }
 

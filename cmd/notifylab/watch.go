@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -102,12 +101,24 @@ type watcher struct {
 
 func (w *watcher) whole(l list) {
 	if !w.out.json {
-		w.out.text(l.text())
+		w.out.text(l.text(w.width()))
 		return
 	}
 	for _, r := range l.rows {
 		w.out.object(r.object)
 	}
+}
+
+// width is how wide the terminal is. Elsewhere there is no limit, and a row is a line.
+func (w *watcher) width() int {
+	if w.screen == nil {
+		return 0
+	}
+	width, _, err := term.GetSize(int(w.screen.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 func (w *watcher) update(l list) {
@@ -165,7 +176,7 @@ func (w *watcher) draw(l list) {
 	if err != nil || width <= 0 || height <= 0 {
 		width, height = 1000, 1000 // it has no size
 	}
-	frame := home + strings.ReplaceAll(fit(l.text(), width, height), "\n", clearRight+"\n") + clearBelow
+	frame := home + strings.ReplaceAll(fit(l.text(0), width, height), "\n", clearRight+"\n") + clearBelow
 	if frame == w.drawn {
 		return
 	}
@@ -199,28 +210,20 @@ func (p *printer) text(lines string) {
 	p.write([]byte(lines))
 }
 
-// text is the list in columns.
-func (l list) text() string {
+// text is the list in columns, wrapped to a width if that is not 0.
+func (l list) text(width int) string {
 	if len(l.rows) == 0 {
 		return l.empty + "\n"
 	}
-	widths := make([]int, len(l.columns))
-	lines := [][]string{l.columns}
+	rows := [][]string{l.columns}
 	for _, r := range l.rows {
-		lines = append(lines, r.cells)
-	}
-	for _, cells := range lines {
-		for i, c := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(c))
-		}
+		rows = append(rows, r.cells)
 	}
 	var b strings.Builder
-	for _, cells := range lines {
-		line := ""
-		for i, c := range cells {
-			line += pad(c, widths[i]) + "  "
+	for _, lines := range layOut(rows, "  ", width) {
+		for _, line := range lines {
+			fmt.Fprintln(&b, strings.TrimRight(line, " "))
 		}
-		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
 	return b.String()
 }

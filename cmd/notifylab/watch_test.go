@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestWatch_on_a_pipe_is_a_line_per_change(t *testing.T) {
@@ -174,6 +175,24 @@ func TestWatch_on_a_terminal_is_redrawn_in_place(t *testing.T) {
 			t.Errorf("%q", r.text())
 		}
 	})
+}
+
+// On a terminal a list is as wide as that, elsewhere a row is a line.
+func TestList_is_wrapped_on_a_terminal_only(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	r, _ := c.terminal(24, 120, "settings")
+	r.wantStatus(0)
+	lines := r.lines()
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\r")); n > 120 {
+			t.Errorf("%d wide: %q", n, line)
+		}
+	}
+	piped := c.run("settings").lines()
+	if len(lines) <= 4 || len(piped) != 4 {
+		t.Errorf("%q, in a pipe %q", lines, piped)
+	}
 }
 
 func TestFit(t *testing.T) {

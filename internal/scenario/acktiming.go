@@ -16,7 +16,7 @@ func ackTiming() Scenario {
 		Name: "ack-timing", Outcome: Lost, Next: "competing",
 		Tags:  []string{"queue", "kill"},
 		Title: "same queue, the only variable is when it is acked",
-		Shows: "ack on read, after success, automatic: lost, redelivered, all lost",
+		Shows: "ack on read: lost; after success: again; auto: all lost",
 		Help: `Three events wait in a queue. The reaction notify takes the first, and is killed while
 the provider has it in hand. Three times the same crash; only the ack differs.
 

@@ -21,7 +21,7 @@ func prefetchBlast() Scenario {
 		Name: "prefetch-blast", Outcome: Twice, Next: "head-of-line",
 		Tags:     []string{"kill", "duplicate"},
 		Title:    "what one crash redelivers",
-		Shows:    "one crash redelivers the prefetch and doubles what was in a send",
+		Shows:    "a crash redelivers all, and doubles what was in a send",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `The prefetch is how many deliveries a worker may have unsettled, and when it dies the
 broker hands all of them over again, whatever became of them. What is sent again is less:

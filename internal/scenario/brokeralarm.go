@@ -17,7 +17,7 @@ func brokerAlarm() Scenario {
 		Name: "broker-alarm", Outcome: Parked, Harms: true, Any: true,
 		Tags:     []string{"servers", "parked"},
 		Title:    "RabbitMQ is low on memory, and holds publishers back",
-		Shows:    "an alarm holds publishers back, and no acks: copies wait for its end",
+		Shows:    "an alarm holds copies back until it ends, but no acks",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `RabbitMQ raises an alarm when memory or disk run low. It reads nothing more from a
 connection that publishes, and says so, once. Three things follow:

@@ -12,7 +12,7 @@ func commitOrder() Scenario {
 		Name: "commit-order", Outcome: Lost, Next: "rebalance",
 		Tags:  []string{"log", "kill"},
 		Title: "read, process, commit: and a crash in between",
-		Shows: "crash before the commit, after it, commit first: again, not again, lost",
+		Shows: "a crash before the commit: again; commit first: lost",
 		Help: `A member reads an offset, does the work, and commits: the group's cursor moves behind it.
 It is killed three times, and starts again each time at the cursor.
 

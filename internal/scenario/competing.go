@@ -19,7 +19,7 @@ func competing() Scenario {
 		Name: "competing", Outcome: Once, Next: "idempotent-handler",
 		Tags:  []string{"queue"},
 		Title: "two workers on one queue: twice as fast, and out of order",
-		Shows: "worker A and worker B: twice the throughput, no order across them",
+		Shows: "two workers: twice the throughput, no order across them",
 		Help: `Each event takes the provider 20 ms. One worker, then two on the same queue: each event
 goes to exactly one of them, and it takes half as long.
 

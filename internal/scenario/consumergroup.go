@@ -15,7 +15,7 @@ func consumerGroup() Scenario {
 		Name: "consumer-group", Outcome: Once, Next: "commit-order",
 		Tags:  []string{"log"},
 		Title: "one partition, one reader of the group; the rest is idle",
-		Shows: "members come and go: one owner per partition, the rest are idle",
+		Shows: "members come and go: an owner a partition, the rest idle",
 		Help: `The partitions of the log are shared out among the members of a group: each has one
 owner, which is what makes a group read everything once. Members join one by one, past
 the number of partitions, and leave again. Each time the group is in a new generation

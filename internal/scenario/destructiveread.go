@@ -14,7 +14,7 @@ func destructiveRead() Scenario {
 		Name: "destructive-read", Outcome: Lost, Next: "two-cursors",
 		Tags:  []string{"queue"},
 		Title: "reading takes it out: two reactions, one queue",
-		Shows: "two reactions share a queue and miss events; a queue each, and none",
+		Shows: "two reactions on a queue miss events; a queue each: none",
 		Help: `An expired pass has two reactions: notify and delete-pass. First both consume one queue.
 Reading is destructive: who gets an event acks it, and the other one never sees it. They
 compete, as two workers of the same kind should, and each misses what the other got.

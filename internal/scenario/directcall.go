@@ -21,7 +21,7 @@ func directCall() Scenario {
 		Name: "direct-call", Spikes: true, Outcome: Once, Next: "fifo",
 		Tags:  []string{"queue"},
 		Title: "one call that does it all, and the same as an event",
-		Shows: "fetch, notify ✗, delete: a caller waits, and fails; a queue decouples",
+		Shows: "notify ✗: a caller waits, and fails; a queue decouples",
 		Help: `A pass expires. In one process and one stack the caller fetches the pass, notifies its
 user, deletes the pass. The second step throws: the third is never done, and the pass is
 still there. When the provider is slow the caller waits for the sum.

@@ -16,7 +16,7 @@ func drain() Scenario {
 		Name: "drain", Outcome: Once, Next: "prefetch-blast",
 		Tags:     []string{"stop", "kill", "duplicate"},
 		Title:    "SIGTERM and SIGKILL in the middle of a send",
-		Shows:    "SIGTERM finishes what is in hand; SIGKILL has it sent again",
+		Shows:    "SIGTERM finishes what is in hand, SIGKILL sends it again",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `A deployment stops workers, and one of them is always in the middle of a send. SIGTERM
 asks: the worker begins nothing more, finishes what it has in hand, acks, gives back the

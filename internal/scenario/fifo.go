@@ -17,7 +17,7 @@ func fifo() Scenario {
 		Name: "fifo", Mode: "default", Outcome: Once, Next: "ack-timing",
 		Tags:  []string{"queue"},
 		Title: "a queue: one end for the producer, one for the worker",
-		Shows: "the producer appends and returns; one worker drains in order",
+		Shows: "the producer only appends; one worker drains in order",
 		Help: `Five events, e0 to e4, are put into a queue, and one worker takes them from the other
 end at its own pace. The provider holds e0: the producer is done all the same, and four
 wait. Then the worker drains them, the oldest first.

@@ -17,7 +17,7 @@ func headOfLine() Scenario {
 		Name: "head-of-line", Outcome: Once, Any: true, Next: "poison",
 		Tags:  []string{"slow"},
 		Title: "one slow message, and those behind it",
-		Shows: "one slow message holds up a worker that does one at a time",
+		Shows: "a slow message holds up a worker that does one at a time",
 		Help: `One notification is slow: the provider keeps its call waiting. Four others are right
 behind it. The push worker does one at a time (concurrency 1), so they wait for the
 slow one, however quick they are themselves. The email worker does two (concurrency 2):

@@ -12,7 +12,7 @@ func idempotentHandler() Scenario {
 		Name: "idempotent-handler", Outcome: Lost, Next: "destructive-read",
 		Tags:  []string{"queue", "kill"},
 		Title: "EVT #91, and again: a handler that may run twice",
-		Shows: "delete, remember, push: safe to repeat, but for lesson 4's gap",
+		Shows: "delete, remember, push: repeatable but for lesson 4's gap",
 		Help: `The handler of the explainer: it deletes the pass, which comes to the same however often
 it is done; it inserts the event into seen_events, here a record in Redis; and only if
 that was new it sends the push.

@@ -16,7 +16,7 @@ func malformed() Scenario {
 		Name: "malformed", Outcome: Parked, Any: true, Next: "replay",
 		Tags:  []string{"parked"},
 		Title: "bodies that can't be read",
-		Shows: "bodies that can't be read are parked, those behind are sent",
+		Shows: "bodies that can't be read are parked, the next are sent",
 		Help: `Five messages hold no notification: one is cut off, one is empty, one is no JSON, one
 has no user, and one has a user that would break the record's key. Trying again would
 not mend them, and to drop them would hide a broken producer. So each is parked at once,

@@ -12,7 +12,7 @@ func partitions() Scenario {
 		Name: "partitions", Outcome: Once, Next: "consumer-group",
 		Tags:  []string{"log"},
 		Title: "a log in four partitions: order within each, none between them",
-		Shows: "a pass stays in one partition and in order; across them there is none",
+		Shows: "a pass stays in one partition, in order; across them none",
 		Help: `The log is split into four partitions, passes.0 to passes.3. An event goes into the one
 that its pass id hashes to, so all that happens to a pass is in one place and in order.
 Two readers share the partitions out and work at the same time.

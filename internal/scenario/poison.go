@@ -22,7 +22,7 @@ func poison() Scenario {
 		Name: "poison", Outcome: Parked, Any: true, Next: "malformed",
 		Tags:  []string{"kill", "parked"},
 		Title: "a message that kills its worker each time",
-		Shows: "a message that kills each time is parked, twenty behind it are sent",
+		Shows: "kills its worker each time: parked; those behind are sent",
 		Help: `One message kills its worker whenever it is handled (a body that crashes a parser, say).
 The broker gives it back, the next life dies of it, and so on for ever: twenty others
 behind it would never be sent. So a delivery that comes for the third time is a suspect:

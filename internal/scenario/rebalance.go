@@ -20,7 +20,7 @@ func rebalance() Scenario {
 		Name: "rebalance", Outcome: Twice,
 		Tags:  []string{"log", "kill"},
 		Title: "a member dies, survivors resume; one wakes too late",
-		Shows: "a dead one's partitions move; one that wakes can't move a cursor back",
+		Shows: "a dead one's partitions move; a late commit is refused",
 		Help: `Two members have two partitions each. One is killed in mid-work. When it was silent for
 its time to live, the other one gets its partitions and resumes behind the last committed
 offset: only what was not committed is read again, and nothing is lost.

@@ -16,7 +16,7 @@ func redisAmnesia() Scenario {
 		Name: "redis-amnesia", Outcome: Twice, Next: "broker-alarm", Harms: true,
 		Tags:     []string{"servers", "kill", "duplicate"},
 		Title:    "Redis forgets what was done",
-		Shows:    "the records are gone between a send and its redelivery: sent again",
+		Shows:    "records gone between send and redelivery: sent again",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `The worker sends, marks the record as done, and dies before its ack: with the record
 the redelivery would be dropped. But in between Redis forgets: the records are deleted, as

@@ -13,7 +13,7 @@ func redisOutage() Scenario {
 		Name: "redis-outage", Outcome: Once, Next: "redis-amnesia", Harms: true, Any: true,
 		Tags:     []string{"servers"},
 		Title:    "Redis is killed in the middle of a send, and comes back",
-		Shows:    "Redis dies in a send and comes back: nothing lost, nothing doubled",
+		Shows:    "Redis dies in a send and comes back: none lost or doubled",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `Redis is killed (SIGKILL) while the provider has a notification in hand; another one
 arrives while it is away. What was claimed is sent, and marked as done when Redis answers

@@ -20,7 +20,7 @@ func replay() Scenario {
 		Name: "replay", Outcome: Once, Next: "unroutable",
 		Tags:     []string{"parked", "duplicate"},
 		Title:    "dead letters, a repair, and a replay",
-		Shows:    "a dead letter is replayed and sent once; what was sent stays",
+		Shows:    "a dead letter is replayed, sent once; what was sent stays",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `The provider refuses two notifications for good, so both are parked in push.dlq, and no
 record of them is left. Then the provider is repaired. Before anybody looks at the dead

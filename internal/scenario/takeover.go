@@ -13,7 +13,7 @@ func liveTakeover() Scenario {
 		Name: "live-takeover", Outcome: Once, Next: "drain",
 		Tags:     []string{"duplicate", "slow"},
 		Title:    "the connection is cut in a slow send, and the worker lives",
-		Shows:    "a cut connection: the same worker gets it again, and it is sent once",
+		Shows:    "a cut connection: the same worker again, and sent once",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `Nobody dies here. The provider is slow, and in the middle of the send the worker's
 connection to RabbitMQ is cut (by a proxy between them). The broker takes the message

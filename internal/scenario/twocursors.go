@@ -12,7 +12,7 @@ func twoCursors() Scenario {
 		Name: "two-cursors", Outcome: Once, Next: "partitions",
 		Tags:  []string{"log"},
 		Title: "a log: reading moves a cursor and takes nothing out",
-		Shows: "one log, a cursor for each reaction; a late one starts at the first",
+		Shows: "one log, a cursor each; a late one starts at the first",
 		Help: `The events are appended to a log, a RabbitMQ stream, and stay there. Each reaction has a
 group with a cursor of its own: notify is at offset 6 while delete-pass, which was away,
 is at 4; it comes back and goes on at 5. A third reaction, email, is thought of only when

@@ -15,7 +15,7 @@ func unroutable() Scenario {
 		Name: "unroutable", Outcome: Once, Any: true,
 		Tags:  []string{"parked"},
 		Title: "a message to a queue that isn't there",
-		Shows: "no such queue: the producer is told, nothing is lost silently",
+		Shows: "no such queue: the producer is told, so none is lost",
 		Help: `Somebody has deleted notify.email. RabbitMQ confirms what it can't route as well, and drops
 it: a confirm says that the broker is done with a message, not that anybody will get it.
 Published as mandatory, as everything here is, such a message is also returned to its

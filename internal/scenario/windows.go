@@ -13,7 +13,7 @@ func crashSend() Scenario {
 		Name: "crash-send", Outcome: Twice, Next: "provider-key",
 		Tags:     []string{"kill", "duplicate"},
 		Title:    "the window that no lease closes: crash after the send, before done",
-		Shows:    "with a lease: it dies between the acceptance and done, and it is sent again",
+		Shows:    "a lease leaves one gap: crash before done, sent again",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `The worker sends under its lease, the provider accepts, and the worker dies before the
 record says done. What it leaves behind is pending, and a dead owner: just what lesson 5
@@ -39,7 +39,7 @@ func providerKey() Scenario {
 		Name: "provider-key", Outcome: Once, Next: "zombie",
 		Tags:     []string{"kill", "duplicate"},
 		Title:    "closing the last window: a key that the provider knows",
-		Shows:    "the same crash, and the provider knows the second attempt by its key",
+		Shows:    "the same crash; the provider knows the second by its key",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true, ProviderKey: true},
 		Help: `The same crash as in crash-send, but each attempt carries a header Idempotency-Key:
 <id>:<channel>:<user>, the same one each time. The provider remembers the keys that it has
@@ -65,7 +65,7 @@ func zombie() Scenario {
 		Name: "zombie", Outcome: Once, Next: "zombie-send",
 		Tags:     []string{"stop"},
 		Title:    "a worker that everybody took for dead wakes up",
-		Shows:    "stopped after its claim past its lease: LEASE LOST, and it does not send",
+		Shows:    "stopped after its claim past its lease: it does not send",
 		Settings: event.Settings{Idempotency: true, ClaimLease: true},
 		Help: `A worker claims, and is stopped (SIGSTOP: a long pause of a virtual machine or of a
 debugger does the same). It sends no heartbeats, so after three of them the broker takes
