@@ -60,7 +60,7 @@ func examineQueues(ctx context.Context, conn *broker.Conn, t broker.Topology) sy
 	var conflict *broker.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		s.Status, s.Is, s.Do = bad, conflict.Error(), "rabbitmqctl delete_queue "+conflict.Queue+" (with what is in it), or another --namespace"
+		s.Status, s.Is, s.Do = bad, conflict.Error(), "notifylab reset --yes (the lab's queues and keys), or rabbitmqctl delete_queue "+conflict.Queue+" (with what is in it), or another --namespace"
 	case err != nil:
 		s.Status, s.Is, s.Do = bad, err.Error(), "look into RabbitMQ's log"
 	default:

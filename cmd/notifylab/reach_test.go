@@ -209,8 +209,9 @@ func TestQueue_exists_with_other_arguments(t *testing.T) {
 				queue := c.ns + ".push.dlq" // the first that is declared
 				want := []string{
 					fmt.Sprintf("notifylab: queue %s exists with another x-queue-type: classic there, quorum wanted", queue),
-					"  nothing was changed. Delete it, with what is in it   rabbitmqctl delete_queue " + queue,
-					"  or stay out of its way                               --namespace NAME",
+					"  nothing was changed. Delete the lab's queues and keys   notifylab reset --yes   (and --namespace, if one was given)",
+					"  or that queue alone, with what is in it                 rabbitmqctl delete_queue " + queue,
+					"  or stay out of its way                                  --namespace NAME",
 				}
 				if got := strings.Join(r.errors(), "\n"); got != strings.Join(want, "\n") || r.text() != "" {
 					t.Errorf("%s\nwant\n%s", r.all(), strings.Join(want, "\n"))

@@ -57,8 +57,9 @@ func hints(err error) []string {
 		return []string{"name the others, too   --redis-url '" + cluster.URL + "'   or by $REDIS_URL"}
 	case errors.As(err, &conflict):
 		return []string{
-			"nothing was changed. Delete it, with what is in it   rabbitmqctl delete_queue " + conflict.Queue,
-			"or stay out of its way                               --namespace NAME",
+			"nothing was changed. Delete the lab's queues and keys   notifylab reset --yes   (and --namespace, if one was given)",
+			"or that queue alone, with what is in it                 rabbitmqctl delete_queue " + conflict.Queue,
+			"or stay out of its way                                  --namespace NAME",
 		}
 	case errors.As(err, &redis) && redis.Refused():
 		return []string{"user and password are those of --redis-url or $REDIS_URL"}
