@@ -109,8 +109,7 @@ func (s *Session) Close(ctx context.Context) int {
 	_ = s.Cancel(ctx)
 	back := s.giveBack(ctx)
 	s.end(errors.New("closed"))
-	s.running.Wait()
-	s.trips.Drain()
+	s.running.Wait() // a round trip that is under way ends with its connection
 	return back
 }
 
