@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/signal"
@@ -48,32 +49,48 @@ type app struct {
 	second func() // what a second Ctrl-C does
 }
 
-// urls settles where the servers are: flag, then environment, then those that servers
-// up has started, then localhost. An address that does not parse is named by where it came from, and not shown,
-// since it may hold a password.
+// urls settles where the servers are: flag, then environment, then, if neither is given
+// by these, those that servers up has started, then localhost. An address that does not
+// parse is named by where it came from, and not shown, since it may hold a password.
 func (a *app) urls() error {
-	settle := func(value *string, given *bool, flag, env, fallback string, check func(string) (string, error)) error {
+	settle := func(value *string, given *bool, flag, env string, check func(string) (string, error)) error {
 		from := "--" + flag
 		if *value == "" {
 			from, *value = "$"+env, os.Getenv(env)
 		}
-		*given = *value != ""
-		if !*given {
-			*value = fallback
+		if *given = *value != ""; !*given {
+			return nil
 		}
 		if _, err := check(*value); err != nil {
 			return usagef("%s: %w", from, err)
 		}
 		return nil
 	}
-	amqp, redis := defaultAMQP, defaultRedis
-	if up, err := servers.Running(a.state()); err == nil {
-		amqp, redis = up.AMQPURL, up.RedisURL
-	}
-	if err := settle(&a.amqpURL, &a.amqpGiven, "amqp-url", "AMQP_URL", amqp, broker.Addr); err != nil {
+	if err := settle(&a.amqpURL, &a.amqpGiven, "amqp-url", "AMQP_URL", broker.Addr); err != nil {
 		return err
 	}
-	return settle(&a.redisURL, &a.redisGiven, "redis-url", "REDIS_URL", redis, idem.Addr)
+	if err := settle(&a.redisURL, &a.redisGiven, "redis-url", "REDIS_URL", idem.Addr); err != nil {
+		return err
+	}
+	up, _ := servers.Running(a.state())
+	a.orElse(up)
+	return nil
+}
+
+// orElse fills in what was not given: both from the pair that is up, if there is one,
+// and never one of them, since then what belongs together would lie apart.
+func (a *app) orElse(up servers.Info) {
+	if !a.amqpGiven && !a.redisGiven {
+		a.amqpURL, a.redisURL = up.AMQPURL, up.RedisURL
+	}
+	a.amqpURL, a.redisURL = cmp.Or(a.amqpURL, defaultAMQP), cmp.Or(a.redisURL, defaultRedis)
+}
+
+// where says at which servers.
+func (a *app) where() string {
+	amqp, _ := broker.Addr(a.amqpURL) // they parse: see urls
+	redis, _ := idem.Addr(a.redisURL)
+	return "at " + amqp + " and " + redis
 }
 
 // ns returns the namespace that was asked for; the flag was checked before.

@@ -66,7 +66,7 @@ func (a *app) findServers(ctx context.Context) (*place, error) {
 	}
 	p, err := a.ownServers(ctx)
 	if errors.Is(err, servers.ErrNotInstalled) {
-		err = fmt.Errorf("no RabbitMQ and Redis answer at localhost, and a private pair needs them installed: %w", err)
+		err = fmt.Errorf("no RabbitMQ and Redis answer, and a private pair needs them installed: %w", err)
 	}
 	return p, err
 }

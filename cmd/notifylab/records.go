@@ -164,7 +164,7 @@ queues and keys stay.`,
 			if a.namespace != "" {
 				whose = "in namespace " + a.namespace
 			}
-			if err := a.confirm(yes, "delete all of the lab's queues and keys "+whose+"?"); err != nil {
+			if err := a.confirm(yes, "delete all of the lab's queues and keys "+whose+", "+a.where()+"?"); err != nil {
 				return err
 			}
 			return a.withDesk(cmd.Context(), "notifylab reset", func(ctx context.Context, desk api.Desk) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -75,7 +76,9 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 				return because(ctx, unavailableError{portHint(err)})
 			}
 			if already {
-				fmt.Fprintln(a.stderr, "already up")
+				if err := a.alreadyUp(info); err != nil {
+					return err
+				}
 			} else {
 				fmt.Fprintf(a.stderr, "ready after %.1f s\n", time.Since(began).Seconds())
 			}
@@ -89,6 +92,24 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 	cmd.Flags().IntVar(&redisPort, "redis-port", 6379, "Redis's port, of its first node; 0: any that is free")
 	clusters.register(cmd.Flags())
 	return cmd
+}
+
+// alreadyUp says so, and which of the servers have died. A cluster can do without some,
+// a pair without none.
+func (a *app) alreadyUp(i servers.Info) error {
+	var dead []string
+	for _, m := range i.Dead() {
+		dead = append(dead, string(m.Server))
+	}
+	switch names := strings.Join(dead, ", "); {
+	case names == "":
+		fmt.Fprintln(a.stderr, "already up")
+	case len(i.Members) > 2:
+		fmt.Fprintf(a.stderr, "already up, but for what has died: %s (anew: notifylab servers down; notifylab servers up)\n", names)
+	default:
+		return unavailableError{hinted{fmt.Errorf("already up, but %s has died", names), []string{"start both anew   notifylab servers down; notifylab servers up"}}}
+	}
+	return nil
 }
 
 // clusterFlags say how many servers a private pair is.

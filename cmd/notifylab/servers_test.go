@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"notifylab/internal/servers"
 )
 
 // The lines of Examples that this file runs, as far as they need no other ports.
@@ -25,6 +27,28 @@ func TestServers_examples_are_those_that_are_run_here(t *testing.T) {
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("got %q, want %q", lines, want)
+	}
+}
+
+// What was not given comes from one place.
+func TestURLs_not_given(t *testing.T) {
+	t.Parallel()
+	up := servers.Info{AMQPURL: "amqp://up", RedisURL: "redis://up"}
+	for _, tt := range []struct {
+		amqp, redis         string
+		up                  servers.Info
+		wantAMQP, wantRedis string
+	}{
+		{"", "", up, "amqp://up", "redis://up"},
+		{"", "", servers.Info{}, defaultAMQP, defaultRedis},
+		{"amqp://a", "", up, "amqp://a", defaultRedis},
+		{"", "redis://r", up, defaultAMQP, "redis://r"},
+		{"amqp://a", "redis://r", up, "amqp://a", "redis://r"},
+	} {
+		a := &app{amqpURL: tt.amqp, amqpGiven: tt.amqp != "", redisURL: tt.redis, redisGiven: tt.redis != ""}
+		if a.orElse(tt.up); a.amqpURL != tt.wantAMQP || a.redisURL != tt.wantRedis {
+			t.Errorf("%+v: got %s and %s", tt, a.amqpURL, a.redisURL)
+		}
 	}
 }
 
@@ -51,9 +75,9 @@ func TestServers_up_and_down(t *testing.T) {
 		p.wantStatus(0)
 		wantClosing(t, p, 1, 2, 0, 0)
 	}
-	for _, url := range []string{"AMQP_URL=amqp://" + nowhere, "REDIS_URL=redis://" + nowhere} {
-		if r := c.with(url).run("queues"); r.wait() != exitUnavailable || len(having(r.errors(), nowhere)) != 1 {
-			t.Errorf("with %s it asks others\n%s", url, r.all())
+	for _, urls := range [][]string{{"AMQP_URL=amqp://" + nowhere, env[1]}, {env[0], "REDIS_URL=redis://" + nowhere}} {
+		if r := c.with(urls...).run("queues"); r.wait() != exitUnavailable || len(having(r.errors(), nowhere)) != 1 {
+			t.Errorf("with %s it asks others\n%s", urls, r.all())
 		}
 	}
 
@@ -66,6 +90,22 @@ func TestServers_up_and_down(t *testing.T) {
 	other.wantStatus(exitUnavailable)
 	if len(having(other.errors(), "notifylab servers up --amqp-port 0 --redis-port 0")) != 1 || other.text() != "" {
 		t.Error(other.all())
+	}
+
+	// Up is not what has died.
+	pair, err := servers.Running(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis := pair.Member(servers.Redis).Process
+	if err := syscall.Kill(redis.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	r.await("Redis' end", func() bool { return !redis.Alive() })
+	r = c.run(up...)
+	r.wantStatus(exitUnavailable)
+	if got := r.errorText(); got != "notifylab: already up, but Redis has died\n  start both anew   notifylab servers down; notifylab servers up" {
+		t.Error(got)
 	}
 
 	c.run("servers", "down").wantStatus(0)

@@ -1,12 +1,12 @@
 package idem
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -109,7 +109,7 @@ func asCluster(ctx context.Context, c Client, rawURL string) error {
 				port = n.TLSPort
 			}
 			if len(shard.Slots) > 0 && n.Role == "master" {
-				masters = append(masters, net.JoinHostPort(cmp.Or(n.Endpoint, n.IP), strconv.FormatInt(port, 10)))
+				masters = append(masters, net.JoinHostPort(host(n, t.one.Addr), strconv.FormatInt(port, 10)))
 			}
 		}
 	}
@@ -123,6 +123,20 @@ func asCluster(ctx context.Context, c Client, rawURL string) error {
 	}
 	return &ClusterError{t.one.Addr, scheme + "://" + who + masters[0] + "?addr=" + strings.Join(masters[1:], "&addr=")}
 }
+
+// host is by what name a node of a Cluster can be reached, as far as it tells: it may
+// have none to tell, and then it is where the one that told it is.
+func host(n redis.Node, addr string) string {
+	for _, name := range []string{n.Endpoint, n.IP} {
+		if hostName.MatchString(name) {
+			return name
+		}
+	}
+	name, _, _ := net.SplitHostPort(addr)
+	return name
+}
+
+var hostName = regexp.MustCompile(`^[0-9A-Za-z.:-]+$`)
 
 // Ping returns nil when Redis answers at rawURL through c, else an
 // [UnreachableError], [ErrTLS] or a [ClusterError].

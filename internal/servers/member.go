@@ -62,6 +62,11 @@ func (i Info) of(rabbitMQ bool) (all []Member) {
 	return all
 }
 
+// Dead returns the servers whose processes have ended, those that Stop ended included.
+func (i Info) Dead() []Member {
+	return slices.DeleteFunc(slices.Clone(i.Members), func(m Member) bool { return m.Process.Alive() })
+}
+
 // livingNode is the RabbitMQ to be asked about all: the first that lives, else the
 // first.
 func (i Info) livingNode() Member {

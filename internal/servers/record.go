@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -49,12 +50,21 @@ func (r record) unlock() { r.lock.Close() }
 func (r record) path() string { return filepath.Join(r.dir, "servers.json") }
 
 // read returns the recorded pair, whether it lives or not; found is false if
-// there is none. What can't be read as a record is none: it names no process.
+// there is none. What can't be read as a record is none: it names no process. One that
+// somebody else can have written is an error: it says where to send everything.
 func (r record) read() (i Info, found bool, err error) {
-	text, err := os.ReadFile(r.path())
+	f, err := os.Open(r.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return Info{}, false, nil
 	}
+	if err != nil {
+		return Info{}, false, fmt.Errorf("read the servers' record: %w", err)
+	}
+	defer f.Close()
+	if err := trusted(f); err != nil {
+		return Info{}, false, fmt.Errorf("read the servers' record %s: %w", r.path(), err)
+	}
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return Info{}, false, fmt.Errorf("read the servers' record: %w", err)
 	}
@@ -62,6 +72,21 @@ func (r record) read() (i Info, found bool, err error) {
 		return Info{}, false, nil
 	}
 	return i, true, nil
+}
+
+// trusted returns an error unless f belongs to this user, and nobody else may write it.
+func trusted(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("it belongs to another user (uid %d)", st.Uid)
+	}
+	if st.Mode&0o022 != 0 {
+		return fmt.Errorf("others may write it (mode %o)", st.Mode&0o777)
+	}
+	return nil
 }
 
 // write replaces the record as a whole or leaves it as it was.

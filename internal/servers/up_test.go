@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -48,6 +49,31 @@ func TestUp(t *testing.T) {
 	requireStored(t, second, "up")
 	if known, err := servers.Running(state); err != nil || !reflect.DeepEqual(known, second) {
 		t.Errorf("running: want %+v, got %+v, %v", second, known, err)
+	}
+
+	// Nobody believes a record that others can have written.
+	path := filepath.Join(state, "servers.json")
+	for _, step := range []struct {
+		mode os.FileMode
+		uid  int
+		want string
+	}{{0o622, -1, "others may write it"}, {0o600, 65534, "belongs to another user"}} {
+		if step.uid >= 0 && os.Geteuid() != 0 {
+			continue // only root can give a file away
+		}
+		if err := errors.Join(os.Chmod(path, step.mode), os.Chown(path, step.uid, -1)); err != nil {
+			t.Fatal(err)
+		}
+		_, running := servers.Running(state)
+		_, _, up := servers.Up(within(t), state, options)
+		for what, err := range map[string]error{"running": running, "up": up, "down": servers.Down(within(t), state)} {
+			if err == nil || !strings.Contains(err.Error(), step.want) {
+				t.Errorf("%s: want %s, got %v", what, step.want, err)
+			}
+		}
+	}
+	if err := errors.Join(os.Chmod(path, 0o600), os.Chown(path, os.Geteuid(), -1)); err != nil {
+		t.Fatal(err)
 	}
 
 	if err := servers.Down(within(t), state); err != nil {
