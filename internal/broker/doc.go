@@ -37,7 +37,8 @@
 //
 // Acks are written together: what is settled in a run from the lowest open delivery
 // goes by one, and what lies beyond an open one is held for some milliseconds, in
-// which most such holes close.
+// which most such holes close. All who have to know that the broker has theirs share a
+// round trip.
 //
 // The orderly end is: hand over no more, settle what is in hand, write the last
 // acks, cancel the consumer, give back the rest, close. The cancel comes after

@@ -34,7 +34,9 @@
 // what "late and twice" is for.
 //
 // What is no record (somebody wrote into the key by hand) is a conflict: nothing
-// is sent and nothing overwritten.
+// is sent and nothing overwritten. Whoever finds it, or another text's record, where its
+// own was, releases nothing and makes its copy all the same: nobody else would send
+// that text. The copy meets the conflict and is parked.
 //
 // # The lease
 //
