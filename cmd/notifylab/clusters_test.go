@@ -24,13 +24,13 @@ func TestServers_up_of_clusters(t *testing.T) {
 	}
 	one, _, _ := strings.Cut(strings.TrimPrefix(env[1], "REDIS_URL="), "?")
 	for _, args := range [][]string{{"settings"}, {"scenario", "crash"}, {"worker", "push"}, {"expire", "--direct"}} {
-		r := c.with("REDIS_URL=" + one).run(args...)
+		r := c.with(env[0], "REDIS_URL="+one).run(args...)
 		r.wantStatus(exitUnavailable)
 		if len(having(r.errors(), "is a Cluster, but --redis-url names one node of it")) != 1 || len(having(r.errors(), "--redis-url 'redis://", "?addr=")) != 1 {
 			t.Error(r.all())
 		}
 	}
-	c.with("REDIS_URL=" + one).examined(exitUnavailable)["Redis"].want(t, bad, "is a Cluster, but --redis-url names one node of it", "--redis-url 'redis://")
+	c.with(env[0], "REDIS_URL="+one).examined(exitUnavailable)["Redis"].want(t, bad, "is a Cluster, but --redis-url names one node of it", "--redis-url 'redis://")
 	c.run("settings").wantStatus(0) // it finds them by itself
 	c = c.with(env...)
 	pair, err := servers.Running(c.dir)
