@@ -123,8 +123,7 @@ func TestScenario_killed_leaves_what_a_reset_finds(t *testing.T) {
 
 func TestParts_usage(t *testing.T) {
 	t.Parallel()
-	c := cornerAt(t, "", "").nowhere()
-	for args, want := range map[string]string{
+	misused(t, map[string]string{
 		"reader":                           "which name?",
 		"reader a:b":                       "without blanks and colons",
 		"reader c1 --ttl 1s --beat 600ms":  "--ttl 1s: at least twice --beat 600ms",
@@ -145,18 +144,11 @@ func TestParts_usage(t *testing.T) {
 		"scenario partitions --spike 5":    "not for partitions: it has no spike",
 		"expire --partitions 65 --log":     "--partitions 65",
 		"reaction notify --send-timeout 0": "--send-timeout",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			c := c
-			c.t = t
-			r := c.run(strings.Fields(args)...)
-			r.wantStatus(exitUsage)
-			if !strings.Contains(r.errorText(), want) {
-				t.Errorf("no %q in %s", want, r.errorText())
-			}
-		})
-	}
+	}, func(t *testing.T, said []string, want string) {
+		if len(having(said, want)) == 0 {
+			t.Errorf("no %q in %q", want, said)
+		}
+	})
 }
 
 // Every command of a lesson's "By hand" is one that there is, with flags that it has.

@@ -30,10 +30,26 @@ func (c corner) wantUsage(args []string, parts ...string) {
 
 var helpLine = regexp.MustCompile(`^  help: notifylab( [a-z-]+)*( --help| scenario list)$`)
 
+// misused runs wrong commands and gives what each said on standard error, by line, to
+// check.
+func misused(t *testing.T, wants map[string]string, check func(t *testing.T, said []string, want string)) {
+	t.Helper()
+	c := cornerAt(t, "", "").nowhere()
+	for args, want := range wants {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			c := c
+			c.t = t
+			r := c.run(strings.Fields(args)...)
+			r.wantStatus(exitUsage)
+			check(t, r.errors(), want)
+		})
+	}
+}
+
 func TestUsage_error_names_the_help_that_helps(t *testing.T) {
 	t.Parallel()
-	c := cornerAt(t, "", "").nowhere()
-	for args, want := range map[string]string{
+	misused(t, map[string]string{
 		"prodcue":                   "notifylab --help",
 		"--bogus":                   "notifylab --help",
 		"help prodcue":              "notifylab --help",
@@ -45,18 +61,11 @@ func TestUsage_error_names_the_help_that_helps(t *testing.T) {
 		"supervise -- --prefetch 0": "notifylab worker --help",
 		"scenario crash-clam":       "notifylab scenario list",
 		"scenario crash --bogus":    "notifylab scenario crash --help",
-	} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			c := c
-			c.t = t
-			r := c.run(strings.Fields(args)...)
-			r.wantStatus(exitUsage)
-			if lines := r.errors(); len(lines) != 2 || lines[1] != "  help: "+want {
-				t.Errorf("want help: %s\n%s", want, r.all())
-			}
-		})
-	}
+	}, func(t *testing.T, said []string, want string) {
+		if len(said) != 2 || said[1] != "  help: "+want {
+			t.Errorf("want help: %s, got %q", want, said)
+		}
+	})
 }
 
 func TestUnknown_command_scenario_channel_or_flag_value(t *testing.T) {
