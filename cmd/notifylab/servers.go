@@ -95,7 +95,7 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 }
 
 // alreadyUp says so, and which of the servers have died. A cluster can do without some,
-// a pair without none.
+// a pair needs both.
 func (a *app) alreadyUp(i servers.Info) error {
 	var dead []string
 	for _, m := range i.Dead() {

@@ -96,11 +96,12 @@ func standsStill(t *testing.T, pair *servers.Pair, b bench) {
 	slow := b.open(t, 1) // finds out by a round trip
 	slow.publishTimeout = 500 * time.Millisecond
 	d := next(t, slow)
-	c := b.dial(t)
+	c, idle := b.dial(t), b.open(t, 1)
 	if err := pair.Suspend(soon(t), servers.RabbitMQ); err != nil {
 		t.Fatal(err)
 	}
 	defer resume(t, pair)
+	promptly(t, "a close whose time is over", time.Second+closeLimit+2*time.Second, func() { idle.Close(deadline(t, time.Second)) })
 	promptly(t, "an ack with its round trip", 3*time.Second, func() { wantIs(t, slow.AckNow(soon(t), d), notify.ErrSessionOver) })
 	promptly(t, "the end by heartbeats", 5*time.Second, func() { awaitOver(t, s) })
 	promptly(t, "a declare", 3*time.Second, func() {

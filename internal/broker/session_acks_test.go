@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -230,4 +231,35 @@ func TestSession_ManyCheckAtOnce(t *testing.T) {
 	s.conn.cut()
 	awaitOver(t, s)
 	b.awaitReady(t, b.work(), 0)
+}
+
+// What is held beyond a hole is written before the round trip that AckNow waits for.
+func TestSession_AckNowDoesNotWaitForAHole(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ids := b.fill(t, 3)
+	s := b.open(t, 8)
+	next(t, s) // the hole
+	d := next(t, s)
+	for len(s.deliveries) == 0 { // one that nobody has begun, so that acks are held
+		runtime.Gosched()
+	}
+	if err := s.AckNow(soon(t), d); err != nil {
+		t.Fatal(err)
+	}
+	s.conn.cut()
+	awaitOver(t, s)
+	equal(t, "came again", idsOf(nextN(t, b.open(t, 8), 2)), []string{ids[0], ids[2]})
+}
+
+// Nobody is told that the session lives by a round trip that failed.
+func TestSession_CheckAfterTheCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for range 20 {
+		s := b.open(t, 1)
+		s.conn.cut()
+		wantIs(t, s.Check(soon(t)), notify.ErrSessionOver)
+		s.Close(soon(t))
+	}
 }

@@ -81,10 +81,10 @@ func trusted(f *os.File) error {
 		return err
 	}
 	if int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("it belongs to another user (uid %d)", st.Uid)
+		return fmt.Errorf("it belongs to another user (uid %d); take another --state-dir", st.Uid)
 	}
 	if st.Mode&0o022 != 0 {
-		return fmt.Errorf("others may write it (mode %o)", st.Mode&0o777)
+		return fmt.Errorf("others may write it (mode %o); remove it", st.Mode&0o777)
 	}
 	return nil
 }
