@@ -165,7 +165,8 @@ func (r *running) next() <-chan struct{} {
 	return r.changed
 }
 
-// await waits until there is what is looked for.
+// await waits until it has said what is looked for. What nobody says is for eventually:
+// of a run that has ended this looks only once more.
 func (r *running) await(what string, found func() bool) {
 	r.t.Helper()
 	timeout := time.NewTimer(r.limit())

@@ -101,7 +101,12 @@ func TestServers_up_and_down(t *testing.T) {
 	if err := syscall.Kill(redis.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	r.await("Redis' end", func() bool { return !redis.Alive() })
+	eventually(t, "Redis is killed", func() string {
+		if redis.Alive() {
+			return "it lives"
+		}
+		return ""
+	})
 	r = c.run(up...)
 	r.wantStatus(exitUnavailable)
 	if got := r.errorText(); got != "notifylab: already up, but Redis has died\n  start both anew   notifylab servers down; notifylab servers up" {
