@@ -33,7 +33,7 @@ func TestNotify_IdempotencyKey(t *testing.T) {
 	r.want(r.ask("POST", "/api/notify", `{"user":"8"}`, "Idempotency-Key", "k"), 422)
 	r.want(r.ask("POST", "/api/notify", `{"user":"7"}`, "Idempotency-Key", "other"), 202)
 	r.want(r.ask("POST", "/api/notify", `{"user":"7"}`, "Idempotency-Key", strings.Repeat("k", 256)), 400)
-	if n := r.ready(r.names().Work(notify.Push)); n != 2 {
+	if n := r.events(r.names().Work(notify.Push)); n != 2 {
 		t.Errorf("%d in the queue, want 2", n)
 	}
 
@@ -59,7 +59,7 @@ func TestNotify_IdempotencyKey(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := r.ready(r.names().Work(notify.Email)); len(ids) != 1 || n != 3+round {
+		if n := r.events(r.names().Work(notify.Email)); len(ids) != 1 || n != 3+round {
 			t.Fatalf("round %d: events %v, %d in the queue, want %d", round, ids, n, 3+round)
 		}
 	}
@@ -87,6 +87,22 @@ func TestNotify_IdempotencyKeyDoneMeanwhile(t *testing.T) {
 	}
 	if n, _, _, err := r.dial().Ready(soon(t), r.names().Work(notify.Push)); n > 0 || err != nil {
 		t.Errorf("%d in the queue, %v", n, err)
+	}
+}
+
+// That it was done is remembered though Redis is slow: there is time, and who forgets
+// publishes again.
+func TestNotify_IdempotencyKeyDoneAndRedisSlow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.redis.AddHook(before(func(cmd redis.Cmder) {
+		if strings.Contains(cmd.String(), " done ") {
+			<-time.After(2 * noteTime)
+		}
+	}))
+	r.want(r.ask("POST", "/api/notify", `{}`, "Idempotency-Key", "k"), 202)
+	if got := r.ask("POST", "/api/notify", `{}`, "Idempotency-Key", "k"); got.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("got %s, %v", got.text, got.header)
 	}
 }
 
@@ -139,7 +155,7 @@ func TestNotify_ClientLeaves(t *testing.T) {
 			return ""
 		})
 	}
-	if got := r.ready(r.names().Work(notify.Push)); got != n+1 {
+	if got := r.events(r.names().Work(notify.Push)); got != n+1 {
 		t.Errorf("%d in the queue, want %d", got, n+1)
 	}
 }

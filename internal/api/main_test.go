@@ -120,6 +120,45 @@ func (r *rig) ready(queue string) int {
 	return n
 }
 
+// events returns how many different notifications are in a queue. On a machine that is
+// slow enough one that was posted again is in it twice, under the same id.
+func (r *rig) events(queue string) int {
+	r.Helper()
+	c, err := amqp.Dial(r.amqp)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer c.Close()
+	ch, err := c.Channel()
+	if err != nil {
+		r.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for all := 0; ; all++ {
+		d, ok, err := ch.Get(queue, false)
+		if err != nil {
+			r.Fatal(err)
+		}
+		if !ok {
+			if err := ch.Nack(0, true, true); err != nil { // all that was got goes back
+				r.Fatal(err)
+			}
+			r.eventually(func() string {
+				if n := r.ready(queue); n != all {
+					return fmt.Sprintf("%d of %d are back", n, all)
+				}
+				return ""
+			})
+			return len(ids)
+		}
+		n, err := notify.Decode(d.Body)
+		if err != nil {
+			r.Fatal(err)
+		}
+		ids[n.ID] = true
+	}
+}
+
 // fill leaves a full queue under that name.
 func (r *rig) fill(queue string) {
 	r.Helper()

@@ -144,8 +144,11 @@ func (s *Server) publishOnce(ctx context.Context, w http.ResponseWriter, o order
 	}
 	o.ID = claim.ID // the first one's, if that came to no end
 	part := s.publishAll(ctx, o)
-	// Before the answer: who posts again at once is not told that it is busy.
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	// Before the answer: who posts again at once is not told that it is busy. It may
+	// take what time the answer still has, and a note's: forgotten, the event is
+	// published again, under the same id.
+	deadline, _ := ctx.Deadline()
+	ending, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(noteTime))
 	defer cancel()
 	_ = keys.End(ending, key, claim, part.Queued) // else it ends by itself
 	s.tell(w, o, part)
