@@ -44,8 +44,8 @@ and consumes with coalesced acks.
             and, beside the work, the settings read from Redis for each message, events
             as lines, the journal, the provider over HTTP, and all of these but HTTP
   latency   from publish to provider at half of the full load
-  recovery  from a worker's SIGKILL in a send to the next send: by itself, started again,
-            and by a second worker
+  recovery  from a worker's SIGKILL in its only send to the next send: by itself, started
+            again, and by a second worker
   memory    the most that a worker takes before a backlog
   workers   worker processes with their defaults, and a provider that takes 20 ms
 
@@ -137,16 +137,20 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 	cfg.AMQPURL, cfg.RedisURL, cfg.StateDir = at.amqpURL, at.redisURL, dir
 	cfg.Namespace = a.runNamespace()
 	cfg.Program, cfg.Env = self(), at.childEnv()
-	figures := &benchText{printer: out, short: f.messages < fairMessages || f.rounds < fairRounds}
-	cfg.Emit = figures.figure
+	figures := &benchText{printer: out, fewMessages: f.messages < fairMessages, fewRounds: f.rounds < fairRounds}
+	tell := figures.figure
 	if a.output == "json" {
-		cfg.Emit = func(g bench.Figure) { out.object(g) }
+		tell = func(g bench.Figure) { out.object(g) }
 		out.object(newBenchSetup(at.versions, f))
 	} else {
 		figures.head(newBenchSetup(at.versions, f))
 	}
-	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(isTerminal(a.stderr)),
+	bar := progressbar.NewOptions(1, progressbar.OptionSetWriter(a.stderr), progressbar.OptionSetVisibility(a.output == "text" && isTerminal(a.stderr)),
 		progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	cfg.Emit = func(g bench.Figure) {
+		_ = bar.Clear() // the figure stands where it was, and it is drawn again below
+		tell(g)
+	}
 	cfg.Progress = func(what string, step, steps int) {
 		bar.ChangeMax(steps + 1)
 		bar.Describe(what)
@@ -206,22 +210,37 @@ func (f *benchFlags) profile() (end func() error, err error) {
 // A benchSetup is where and how it was measured.
 type benchSetup struct {
 	Kind        string `json:"kind"` // machine
+	CPU         string `json:"cpu,omitempty"`
 	Cores       int    `json:"cores"`
 	OS          string `json:"os"`
 	Go          string `json:"go"`
 	RabbitMQ    string `json:"rabbitmq"`
 	Redis       string `json:"redis"`
 	QueueType   string `json:"queue_type"`
-	Messages    int    `json:"messages"`
+	Messages    int    `json:"messages"` // of a publish or consume run
+	Rounds      int    `json:"rounds"`
 	Prefetch    int    `json:"prefetch"`
 	Concurrency int    `json:"concurrency"`
+	Short       bool   `json:"short,omitempty"` // too short, or too few runs, to compare
 }
 
 func newBenchSetup(v versions, f benchFlags) benchSetup {
 	return benchSetup{
-		Kind: "machine", Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-		RabbitMQ: v.rabbitmq, Redis: v.redis, QueueType: f.queueType, Messages: f.messages, Prefetch: f.prefetch, Concurrency: f.concurrency,
+		Kind: "machine", CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
+		RabbitMQ: v.rabbitmq, Redis: v.redis, QueueType: f.queueType, Messages: f.messages, Rounds: f.rounds, Prefetch: f.prefetch, Concurrency: f.concurrency,
+		Short: f.messages < fairMessages || f.rounds < fairRounds,
 	}
+}
+
+// cpu returns the model of the CPU where Linux tells it.
+func cpu() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(string(info), "model name")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimLeft(line, "\t :")
 }
 
 // With fewer of them two runs of the same thing are further apart than what is
@@ -234,13 +253,17 @@ const (
 // benchText prints figures in columns.
 type benchText struct {
 	*printer
-	short    bool // the runs are too short, or too few, to compare
-	compared bool // a ratio was shown
+	fewMessages, fewRounds bool
+	short                  bool // a ratio was shown of runs that are too short, or too few
 }
 
 func (t *benchText) head(m benchSetup) {
-	t.linef("RabbitMQ %s, Redis %s, %s, %s, %s", escape(m.RabbitMQ), escape(m.Redis), m.Go, m.OS, count(m.Cores, "core"))
-	t.linef("%s queues, %d messages a run, prefetch %d, concurrency %d; medians", m.QueueType, m.Messages, m.Prefetch, m.Concurrency)
+	machine := []string{m.OS, count(m.Cores, "core")}
+	if m.CPU != "" {
+		machine = append(machine, escape(m.CPU))
+	}
+	t.linef("RabbitMQ %s, Redis %s, %s, %s", escape(m.RabbitMQ), escape(m.Redis), m.Go, strings.Join(machine, ", "))
+	t.linef("%s queues; unless said otherwise %d messages a run, prefetch %d, concurrency %d, the median of %s", m.QueueType, m.Messages, m.Prefetch, m.Concurrency, count(m.Rounds, "run"))
 	t.linef("")
 }
 
@@ -259,19 +282,23 @@ func (t *benchText) figure(f bench.Figure) {
 	if f.P99MS > 0 {
 		add("p99 %.1f ms", f.P99MS)
 	}
-	t.compared = t.compared || f.Ratio > 0
+	few := t.fewMessages && f.Messages == 0 || t.fewRounds
+	t.short = t.short || f.Ratio > 0 && few
 	if f.Ratio > 0 {
 		add("%.2f of %s", f.Ratio, f.Against)
 	}
 	if f.LikeRatio > 0 {
 		add("%.2f of %s", f.LikeRatio, f.Like)
 	}
+	if f.With != "" {
+		add("(%s)", f.With)
+	}
 	t.linef("%-24s %s", f.Name, strings.Join(parts, "  "))
 }
 
 func (t *benchText) foot(took time.Duration) {
 	t.linef("")
-	if t.short && t.compared {
+	if t.short {
 		t.linef("a quick look: too short to compare, ratios can come out the other way round (--messages %d --rounds %d, or more)", fairMessages, fairRounds)
 	}
 	t.linef("measured in %s", event.Short(took.Round(time.Second)))

@@ -20,7 +20,7 @@ func TestBench(t *testing.T) {
 	r := c.run("bench", "--only", "consume/lease", "--rounds", "2", "--messages", "300", "--cpuprofile", cpu, "--memprofile", mem)
 	r.wantStatus(0)
 	lines := r.lines()
-	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues, 300 messages a run, prefetch 512, concurrency 256")) != 1 ||
+	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues; ", " 300 messages a run, prefetch 512, concurrency 256, the median of 2 runs")) != 1 ||
 		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 ||
 		len(having(lines, "a quick look: too short to compare")) != 1 || len(having(lines, "measured in ", "s")) != 1 || len(lines) != 8 {
 		t.Error(r.all())
@@ -33,8 +33,8 @@ func TestBench(t *testing.T) {
 	r = c.run("bench", "--only", "recovery/second,workers", "--recoveries", "2", "--rounds", "1", "--workers", "1", "-o", "json")
 	r.wantStatus(0)
 	all := r.objects()
-	if len(all) != 3 || all[0]["kind"] != "machine" || all[0]["prefetch"] != 512.0 || all[0]["rabbitmq"] == "" ||
-		all[1]["name"] != "recovery/second" || all[1]["runs"] != 2.0 || all[1]["p50_ms"] == nil || all[2]["name"] != "workers/1" || all[2]["per_s"] == nil {
+	if len(all) != 3 || all[0]["kind"] != "machine" || all[0]["prefetch"] != 512.0 || all[0]["rounds"] != 1.0 || all[0]["short"] != true || all[0]["rabbitmq"] == "" ||
+		all[1]["name"] != "recovery/second" || all[1]["runs"] != 2.0 || all[1]["p50_ms"] == nil || all[1]["with"] == nil || all[2]["name"] != "workers/1" || all[2]["per_s"] == nil {
 		t.Error(r.all())
 	}
 	c.wantClean(nil)
@@ -43,18 +43,23 @@ func TestBench(t *testing.T) {
 // Only ratios of short or few runs are no good.
 func TestBenchText_foot(t *testing.T) {
 	t.Parallel()
+	compared := bench.Figure{Name: "consume/lease", PerS: 1, Ratio: 0.9, Against: "consume/bare"}
+	own := bench.Figure{Name: "workers/2", PerS: 1, Ratio: 2, Against: "workers/1", Messages: 3000}
 	for name, tt := range map[string]struct {
-		short bool
-		ratio float64
-		want  bool
+		few, once bool
+		figure    bench.Figure
+		want      bool
 	}{
-		"short, a ratio":  {true, 0.9, true},
-		"short, no ratio": {true, 0, false},
-		"long, a ratio":   {false, 0.9, false},
+		"short, a ratio":                     {true, false, compared, true},
+		"short, no ratio":                    {true, true, bench.Figure{Name: "consume/bare", PerS: 1}, false},
+		"long, a ratio":                      {false, false, compared, false},
+		"once, a ratio":                      {false, true, compared, true},
+		"others are short, it has its own":   {true, false, own, false},
+		"it has its own messages, only once": {false, true, own, true},
 	} {
 		var b bytes.Buffer
-		text := &benchText{printer: &printer{w: event.NewWriter(&b), palette: newPalette(false)}, short: tt.short}
-		text.figure(bench.Figure{Name: "consume/lease", PerS: 1, Ratio: tt.ratio, Against: "consume/bare"})
+		text := &benchText{printer: &printer{w: event.NewWriter(&b), palette: newPalette(false)}, fewMessages: tt.few, fewRounds: tt.once}
+		text.figure(tt.figure)
 		text.foot(time.Second)
 		if got := strings.Contains(b.String(), "too short to compare"); got != tt.want {
 			t.Errorf("%s: %v\n%s", name, got, b.String())

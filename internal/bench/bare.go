@@ -7,6 +7,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"notifylab/internal/broker"
 )
 
 // The bare client: what amqp091-go does by itself, written as well as one can, and what
@@ -16,11 +18,12 @@ import (
 // bareWindow is how many publishes the bare client has in flight.
 const bareWindow = 4000
 
-// bareChannel opens a connection of its own and a channel on it. Closing cuts both.
+// bareChannel opens a connection of its own, to the node on which the queue was made,
+// and a channel on it. Closing cuts both.
 func (b *bench) bareChannel() (ch *amqp.Channel, closing func(), err error) {
-	conn, err := amqp.DialConfig(b.AMQPURL, amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US"})
+	conn, err := amqp.DialConfig(b.conn.URL(), amqp.Config{Heartbeat: 10 * time.Second, Locale: "en_US"})
 	if err != nil {
-		return nil, nil, errors.New("the bare client can't connect") // its own words may hold the password
+		return nil, nil, &broker.UnreachableError{Addr: b.conn.Addr(), Err: err}
 	}
 	if ch, err = conn.Channel(); err != nil {
 		_ = conn.Close()
@@ -41,34 +44,22 @@ func (b *bench) publishBare(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	b.fills++
-	window := make(chan *amqp.DeferredConfirmation, bareWindow)
-	confirmed := make(chan error, 1)
-	go func() {
-		for c := range window {
-			if ok, err := c.WaitContext(ctx); err != nil || !ok {
-				confirmed <- fmt.Errorf("not confirmed: %w", err)
-				return
-			}
-		}
-		confirmed <- nil
-	}()
 	began := time.Now()
-	for i := range b.Messages {
+	publish := func(i int) (*amqp.DeferredConfirmation, error) {
 		m := b.message(i)
-		c, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", m.Queue, true, false, amqp.Publishing{
+		return ch.PublishWithDeferredConfirmWithContext(ctx, "", m.Queue, true, false, amqp.Publishing{
 			MessageId: m.ID, ContentType: "application/json", DeliveryMode: amqp.Persistent, Body: m.Body,
 		})
-		if err != nil {
-			return 0, err
-		}
-		select {
-		case window <- c:
-		case err := <-confirmed:
-			return 0, err
-		}
 	}
-	close(window)
-	if err := <-confirmed; err != nil {
+	err = windowed(ctx, b.Messages, publish, func(ctx context.Context, c *amqp.DeferredConfirmation) error {
+		if ok, err := c.WaitContext(ctx); err != nil {
+			return err
+		} else if !ok {
+			return errors.New("nacked")
+		}
+		return nil
+	})
+	if err != nil {
 		return 0, err
 	}
 	return rate(b.Messages, began), nil

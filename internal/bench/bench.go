@@ -51,7 +51,9 @@ type Figure struct {
 	P95MS     float64 `json:"p95_ms,omitempty"`
 	P99MS     float64 `json:"p99_ms,omitempty"`
 	MemoryMB  float64 `json:"memory_mb,omitempty"` // the largest that the process ever was
+	Messages  int     `json:"messages,omitempty"`  // of each run, if not the machine line's
 	Runs      int     `json:"runs"`
+	With      string  `json:"with,omitempty"` // how it was measured, if not as the machine line says
 }
 
 // A part is some figures that are measured together.
@@ -63,9 +65,9 @@ type part struct {
 
 func parts() []part {
 	return []part{
-		{"publish", (*bench).publish, func(b *bench) int { return b.Rounds * 3 }},
+		{"publish", (*bench).publish, func(b *bench) int { return b.Rounds * (b.wanted([]string{produce}) + 2) }},
 		{"consume", (*bench).consume, func(b *bench) int { return b.Rounds * (b.wanted(consumeNames()) + 2) }},
-		{"latency", (*bench).latency, func(*bench) int { return 2 }},
+		{"latency", (*bench).latency, func(b *bench) int { return b.Rounds * 2 }},
 		{"recovery", (*bench).recovery, func(b *bench) int { return b.Recoveries * b.wanted(recoveryNames()) }},
 		{"memory", (*bench).memory, func(b *bench) int { return b.Rounds * b.wanted(memoryNames(b.Backlogs)) }},
 		{"workers", (*bench).workers, func(b *bench) int { return b.Rounds * b.wanted(workersNames(b.Workers)) }},
@@ -74,7 +76,7 @@ func parts() []part {
 
 // Names are those of all figures, in their order.
 func Names(cfg Config) []string {
-	return slices.Concat([]string{"publish/bare", "publish/produce", "consume/bare"}, consumeNames(),
+	return slices.Concat([]string{publishBare, produce, consumeBare}, consumeNames(),
 		[]string{"latency"}, recoveryNames(), memoryNames(cfg.Backlogs), workersNames(cfg.Workers))
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,8 +43,9 @@ func consumeManners() map[string]manner {
 	}
 }
 
-// Bare clients with handlers, by what these ask of Redis.
+// Bare clients: one that does nothing, and those with handlers, by what these ask of Redis.
 const (
+	consumeBare    = "consume/bare"
 	handlers       = "consume/handlers"
 	handlersRecord = handlers + "+record"
 	handlersLease  = handlers + "+lease"
@@ -71,7 +73,7 @@ func (b *bench) consume(ctx context.Context) error {
 		}
 		ways = append(ways, w)
 	}
-	return b.compare(ctx, way{name: "consume/bare", run: b.consumeBare}, ways...)
+	return b.compare(ctx, way{name: consumeBare, run: b.consumeBare}, ways...)
 }
 
 // like is the bare client that asks the same of Redis.
@@ -103,14 +105,10 @@ func (b *bench) consumeAs(ctx context.Context, m manner) (float64, error) {
 	began := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- run.Run(ctx) }()
-	if err := run.await(ended); err != nil {
-		stop()
-		<-ended
-		return 0, err
-	}
+	err = run.await(ended)
 	perS := rate(b.Messages, began)
 	stop()
-	if err := <-ended; err != nil {
+	if err = cmp.Or(err, <-ended); err != nil {
 		return 0, err
 	}
 	if err := b.awaitReady(context.WithoutCancel(ctx), 0); err != nil {

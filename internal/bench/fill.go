@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
 	"notifylab/internal/broker"
 	"notifylab/internal/notify"
 )
@@ -34,34 +36,48 @@ func (b *bench) fill(ctx context.Context, n int) error {
 // publishEach publishes n messages, each after before has returned, and returns when
 // all are confirmed.
 func (b *bench) publishEach(ctx context.Context, n int, before func(i int) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	receipts := make(chan *broker.Receipt, bareWindow)
-	confirmed := make(chan error, 1)
-	go func() {
-		for r := range receipts {
-			if fate, err := r.Wait(ctx); fate != broker.Confirmed {
-				confirmed <- fmt.Errorf("publish: %v: %w", fate, err)
-				return
-			}
-		}
-		confirmed <- nil
-	}()
-	for i := range n {
+	start := func(i int) (*broker.Receipt, error) {
 		m := b.message(i)
 		if err := before(i); err != nil {
-			return err
+			return nil, err
 		}
-		r, err := b.publisher.Start(ctx, m)
-		if err != nil {
-			return err
-		}
-		select {
-		case receipts <- r:
-		case err := <-confirmed:
-			return err
-		}
+		return b.publisher.Start(ctx, m)
 	}
-	close(receipts)
-	return <-confirmed
+	return windowed(ctx, n, start, func(ctx context.Context, r *broker.Receipt) error {
+		if fate, err := r.Wait(ctx); fate != broker.Confirmed {
+			return fmt.Errorf("publish: %v: %w", fate, err)
+		}
+		return nil
+	})
+}
+
+// windowed publishes n messages, of which [bareWindow] may be on their way, and awaits
+// their confirms, the oldest first.
+func windowed[T any](ctx context.Context, n int, publish func(i int) (T, error), confirmed func(context.Context, T) error) error {
+	window := make(chan T, bareWindow)
+	both, ctx := errgroup.WithContext(ctx)
+	both.Go(func() error {
+		for sent := range window {
+			if err := confirmed(ctx, sent); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	both.Go(func() error {
+		defer close(window)
+		for i := range n {
+			sent, err := publish(i)
+			if err != nil {
+				return err
+			}
+			select {
+			case window <- sent:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	return both.Wait()
 }

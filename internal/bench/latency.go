@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -21,27 +22,46 @@ const (
 )
 
 // latency measures how long a message takes from before its publish to the
-// provider, with a lease, when they come half as fast as the worker could.
+// provider, with a lease, when they come half as fast as the worker could: in each
+// round what it can do just then, and how long they take at half of that.
 func (b *bench) latency(ctx context.Context) error {
 	leased := manner{settings: event.Settings{Idempotency: true, ClaimLease: true}}
-	b.say("latency, the full load")
-	full, err := b.consumeAs(ctx, leased)
-	if err != nil {
-		return err
+	var halves, p50s, p95s, p99s, counts []float64
+	for round := range b.Rounds {
+		b.say(fmt.Sprintf("latency, the full load, round %d of %d", round+1, b.Rounds))
+		full, err := b.consumeAs(ctx, leased)
+		if err != nil {
+			return err
+		}
+		half := full / 2
+		n := min(int(half*latencyTime.Seconds()), latencyRuns*b.Messages)
+		b.say(fmt.Sprintf("latency, %d messages, round %d of %d", n, round+1, b.Rounds))
+		took, err := b.delays(ctx, leased, n, half)
+		if err != nil {
+			return err
+		}
+		halves, counts = append(halves, half), append(counts, float64(n))
+		p50s, p95s, p99s = append(p50s, percentile(took, 50)), append(p95s, percentile(took, 95)), append(p99s, percentile(took, 99))
 	}
-	half := full / 2
-	n := min(int(half*latencyTime.Seconds()), latencyRuns*b.Messages)
-	b.say(fmt.Sprintf("latency, %d messages", n))
-	defer func() { _, _ = idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace) }()
+	b.emit(Figure{
+		Name: "latency", PerS: median(halves), P50MS: median(p50s), P95MS: median(p95s), P99MS: median(p99s),
+		Messages: int(median(counts)), Runs: b.Rounds, With: "half of the full load",
+	})
+	return nil
+}
 
+// delays returns how long each of n messages took that were published at this rate a
+// second.
+func (b *bench) delays(ctx context.Context, m manner, n int, perS float64) ([]time.Duration, error) {
+	defer func() { _, _ = idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace) }()
 	times := make([]struct{ published, accepted atomic.Int64 }, n) // since began
 	began := time.Now()
 	passed := func() int64 { return int64(time.Since(began)) }
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	run, closing, err := b.worker(working, leased, n)
+	run, closing, err := b.worker(working, m, n)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer closing()
 	run.Sender = timed{run.Sender, func(id string) { times[indexOf(id)].accepted.CompareAndSwap(0, passed()) }}
@@ -50,30 +70,24 @@ func (b *bench) latency(ctx context.Context) error {
 
 	b.fills++
 	pace := func(i int) error {
-		if err := until(ctx, began.Add(time.Duration(float64(i)/half*float64(time.Second)))); err != nil {
+		if err := until(ctx, began.Add(time.Duration(float64(i)/perS*float64(time.Second)))); err != nil {
 			return err
 		}
 		times[i].published.Store(passed())
 		return nil
 	}
-	if err := b.publishEach(ctx, n, pace); err != nil {
-		return err
-	}
-	if err := run.await(ended); err != nil {
-		stop()
-		<-ended
-		return err
+	if err = b.publishEach(ctx, n, pace); err == nil {
+		err = run.await(ended)
 	}
 	stop()
-	if err := <-ended; err != nil {
-		return err
+	if err = cmp.Or(err, <-ended); err != nil {
+		return nil, err
 	}
 	took := make([]time.Duration, n)
 	for i := range times {
 		took[i] = time.Duration(times[i].accepted.Load() - times[i].published.Load())
 	}
-	b.emit(Figure{Name: "latency", PerS: half, P50MS: percentile(took, 50), P95MS: percentile(took, 95), P99MS: percentile(took, 99), Runs: n})
-	return nil
+	return took, nil
 }
 
 // indexOf returns the number at the end of an id of [bench.notification].

@@ -9,8 +9,13 @@ import (
 	"strconv"
 )
 
+const (
+	publishBare = "publish/bare"
+	produce     = "publish/produce"
+)
+
 func (b *bench) publish(ctx context.Context) error {
-	return b.compare(ctx, way{name: "publish/bare", run: b.publishBare}, way{name: "publish/produce", run: b.publishProduce})
+	return b.compare(ctx, way{name: publishBare, run: b.publishBare}, way{name: produce, run: b.publishProduce})
 }
 
 // publishProduce is notifylab produce itself, as a process that tells of each message,

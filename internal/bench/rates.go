@@ -14,7 +14,7 @@ type way struct {
 	like string
 }
 
-// compare runs every way once in each round, with the bare one at the round's
+// compare runs every way that is wanted once in each round, with the bare one at the round's
 // start and at its end, and emits each one's median and its ratio to the bare one.
 func (b *bench) compare(ctx context.Context, bare way, ways ...way) error {
 	var wanted []way

@@ -1,6 +1,9 @@
 package bench
 
 import (
+	"context"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,6 +58,50 @@ func TestWants(t *testing.T) {
 		if got := (&bench{Config: Config{Only: c.only}}).wants(c.name); got != c.want {
 			t.Errorf("only %q: %s is %t", c.only, c.name, got)
 		}
+	}
+}
+
+// The bare one runs first and last in each round, and medians are set against the median
+// of all its runs, and against that of the one that does as much, if that ran.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	runs := map[string][]float64{"bare": {100, 300, 200, 800}, "like": {100, 20}, "x": {50, 150}, "y": {30, 10}}
+	for name, tt := range map[string]struct {
+		only  []string
+		order string
+		want  []Figure
+	}{
+		"all": {nil, "bare like x y bare bare like x y bare", []Figure{
+			{Kind: "figure", Name: "bare", PerS: 250, Runs: 4},
+			{Kind: "figure", Name: "like", PerS: 60, Ratio: 0.24, Against: "bare", Runs: 2},
+			{Kind: "figure", Name: "x", PerS: 100, Ratio: 0.4, Against: "bare", LikeRatio: 100 / 60., Like: "like", Runs: 2},
+			{Kind: "figure", Name: "y", PerS: 20, Ratio: 0.08, Against: "bare", Runs: 2},
+		}},
+		"one, without the one like it": {[]string{"x"}, "bare x bare bare x bare", []Figure{
+			{Kind: "figure", Name: "bare", PerS: 250, Runs: 4},
+			{Kind: "figure", Name: "x", PerS: 100, Ratio: 0.4, Against: "bare", Runs: 2},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var order []string
+			var got []Figure
+			called := map[string]int{}
+			new := func(name, like string) way {
+				return way{name: name, like: like, run: func(context.Context) (float64, error) {
+					order = append(order, name)
+					called[name]++
+					return runs[name][called[name]-1], nil
+				}}
+			}
+			b := &bench{Config: Config{Only: tt.only, Rounds: 2, Emit: func(f Figure) { got = append(got, f) }, Progress: func(string, int, int) {}}}
+			if err := b.compare(t.Context(), new("bare", ""), new("like", ""), new("x", "like"), new("y", "")); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Join(order, " ") != tt.order || !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("in order %q\n got %+v\nwant %+v", order, got, tt.want)
+			}
+		})
 	}
 }
 

@@ -38,7 +38,7 @@ func (b *bench) workers(ctx context.Context) error {
 			}
 			rates = append(rates, perS)
 		}
-		f := Figure{Name: name, PerS: median(rates), Runs: len(rates)}
+		f := Figure{Name: name, PerS: median(rates), Messages: n * eachWorker, Runs: len(rates), With: "workers' defaults, sends of " + sendTime.String()}
 		first.set(&f, f.PerS)
 		b.emit(f)
 	}

@@ -28,6 +28,7 @@ type Config struct {
 type Conn struct {
 	amqp    *amqp.Connection
 	socket  net.Conn
+	url     string // of the node
 	addr    string
 	running sync.WaitGroup // goroutines that end with the connection
 }
@@ -37,7 +38,7 @@ func dial(ctx context.Context, cfg Config) (c *Conn, err error) {
 	addr := addrOf(cfg.URL)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("timed out after %v", cfg.Timeout))
 	defer cancel()
-	c = &Conn{addr: addr}
+	c = &Conn{url: cfg.URL, addr: addr}
 	stop := func() bool { return true }
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(cfg.Name)
@@ -116,6 +117,10 @@ func (c *Conn) lost(err error) error {
 	}
 	return &UnreachableError{Addr: c.addr, Err: err}
 }
+
+// URL is that of the node to which it is connected. It may hold a password: it is not
+// to be shown.
+func (c *Conn) URL() string { return c.url }
 
 // Addr returns host:port of the node that it is a connection to.
 func (c *Conn) Addr() string { return c.addr }

@@ -49,7 +49,7 @@ var hello = notify.Notification{ID: "n-1", User: "7", Text: "hello"}
 // soon returns a context that ends only when something is wrong.
 func soon(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -34,7 +34,7 @@ type bench struct {
 // newBench returns a bench that is stopped, the hard way, with the test.
 func newBench(t *testing.T, c Config) bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	b := bench{t: t, ctx: ctx, history: new(event.History)}
 	c.Sink = b.history.Add
 	b.Supervisor = New(c)
