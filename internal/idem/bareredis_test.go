@@ -50,13 +50,13 @@ func freePort(t testing.TB) string {
 	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 }
 
-// answers waits until a Redis answers, or has ended.
+// answers waits until a Redis answers, be it that it wants a password, or has ended.
 func answers(t testing.TB, addr string, ended <-chan struct{}) bool {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer c.Close()
 	for ctx := soon(t); ; {
-		if c.Ping(ctx).Err() == nil {
+		if err := c.Ping(ctx).Err(); err == nil || redis.HasErrorPrefix(err, "NOAUTH") {
 			return true
 		}
 		select {
@@ -114,13 +114,16 @@ func clusterURL(addrs []string) string {
 	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 }
 
-// startSentinel starts a Sentinel that watches the Redis at addr as name, and returns
-// its address.
-func startSentinel(t testing.TB, name, addr string) string {
+// startSentinel starts a Sentinel that watches the Redis at addr as name, by a password
+// if that wants one, and returns its address.
+func startSentinel(t testing.TB, name, addr, password string) string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(addr)
 	config := filepath.Join(t.TempDir(), "sentinel.conf")
 	text := "sentinel monitor " + name + " " + host + " " + port + " 1\n"
+	if password != "" {
+		text += "sentinel auth-pass " + name + " " + password + "\n"
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package idem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"slices"
@@ -222,7 +223,7 @@ func dialURL(t *testing.T, url string, pool int) Client {
 func TestDial_Sentinel(t *testing.T) {
 	t.Parallel()
 	master := startRedis(t)
-	u := "redis://" + startSentinel(t, "records", master) + "?master_name=records"
+	u := "redis://" + startSentinel(t, "records", master, "") + "?master_name=records"
 	l := newLabAt(t, u)
 	if err := Ping(soon(t), l.redis, u); err != nil {
 		t.Fatal(err)
@@ -240,5 +241,59 @@ func TestDial_Sentinel(t *testing.T) {
 	var unreachable *UnreachableError
 	if err := Ping(soon(t), dialURL(t, other, 1), other); !errors.As(err, &unreachable) || !strings.Contains(err.Error(), strings.TrimPrefix(strings.Split(u, "?")[0], "redis://")) {
 		t.Errorf("of a master that no Sentinel knows: %v", err)
+	}
+}
+
+// When the Sentinels make the replica the master, the same client goes on with that, by
+// the password that Redis wants, and knows what was done before.
+func TestDial_SentinelFailover(t *testing.T) {
+	t.Parallel()
+	const secret = "S3cr3t"
+	locked := []string{"--requirepass", secret, "--masterauth", secret}
+	master := startRedis(t, locked...)
+	host, port, _ := net.SplitHostPort(master)
+	replica := startRedis(t, append(locked, "--replicaof", host, port)...)
+	sentinel := startSentinel(t, "records", master, secret)
+	at := func(addr string) Client { return dial(t, "redis://:"+secret+"@"+addr) }
+	until(t, "the replica follows", func() bool {
+		return strings.Contains(at(master).Info(soon(t), "replication").Val(), "state=online")
+	})
+	u := "redis://" + sentinel + "?master_name=records&password=" + secret
+	l := newLabAt(t, u)
+	done, pending := l.worker(l.redis).Claim(hello, notify.Push, true), l.worker(l.redis).Claim(hello, notify.Email, true)
+	for _, claim := range []*Claim{done, pending} {
+		attempt(t, "before", claim.Try, Acquired)
+	}
+	settle(t, "complete before", done.Complete, true)
+	until(t, "it has both records", func() bool {
+		return at(replica).Get(soon(t), pending.Key()).Val() != "" && strings.HasPrefix(at(replica).Get(soon(t), done.Key()).Val(), string(Done))
+	})
+
+	// The Sentinel has to find the replica first.
+	until(t, "the Sentinel begins", func() bool {
+		return dial(t, "redis://"+sentinel).Do(soon(t), "SENTINEL", "FAILOVER", "records").Err() == nil
+	})
+	tries := 0
+	until(t, "the new master is asked", func() bool {
+		tries++
+		n := hello
+		n.ID = fmt.Sprint("n-", tries)
+		claim := l.worker(l.redis).Claim(n, notify.Push, true)
+		_, _, err := claim.Try(soon(t))
+		return err == nil && at(replica).Get(soon(t), claim.Key()).Val() == claim.Mine().String() && strings.Contains(at(replica).Info(soon(t), "replication").Val(), "role:master")
+	})
+	settle(t, "complete after", pending.Complete, true)
+	attempt(t, "again", l.worker(l.redis).Claim(hello, notify.Push, true).Try, Duplicate)
+}
+
+// until asks until it is so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for ctx := soon(t); !so(); {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("not yet: %s", what)
+		}
 	}
 }
