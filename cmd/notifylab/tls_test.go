@@ -96,5 +96,17 @@ func TestTLS_is_verified(t *testing.T) {
 		w.awaitLine("DONE push notif:n")
 		w.stop()
 		c.run("reset", "--yes").wantStatus(exitOK)
+	})	// One node's certificate is not trusted: the next is asked, and if that does not
+	// answer, both are told of.
+	t.Run("another node", func(t *testing.T) {
+		t.Parallel()
+		c := cornerAt(t, withSecret(amqps)+","+shared.amqp, shared.redis)
+		c.run("produce", "--channel", "push").wantStatus(exitOK)
+		c.run("reset", "--yes").wantStatus(exitOK)
+		r := cornerAt(t, withSecret(amqps)+",amqp://guest:"+secret+"@"+nowhere, shared.redis).run("queues")
+		r.wantStatus(exitUnavailable)
+		if len(having(r.errors(), "RabbitMQ at "+host(amqps)+": no trusted TLS connection: ", "; RabbitMQ does not answer at "+nowhere+": connection refused")) != 1 || strings.Contains(r.all(), secret) {
+			t.Error(r.all())
+		}
 	})
 }

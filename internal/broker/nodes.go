@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,17 +61,20 @@ func addrOf(node string) string {
 
 // Dial connects once, to the first node that answers, in the order of the URL. A
 // node that does not take the user, the password or the virtual host has answered:
-// the others would say the same. It returns [ErrURL], an [UnreachableError], [ErrTLS],
-// [ErrAccessRefused] or [ErrNoVhost], wrapped with host and port (of all nodes, if
-// none answers) and without the password. If ctx or the time-out ends it, it is an
-// [UnreachableError] that wraps the cause. A node may take an equal share of what is
-// left of the time-out, so that one which is silent leaves some to the next.
+// the others would say the same. One whose certificate is not trusted is passed over
+// like one that is silent, and told of if none answers. It returns [ErrURL], an
+// [UnreachableError], [ErrTLS], [ErrAccessRefused] or [ErrNoVhost], wrapped with host
+// and port (of all nodes, if none answers) and without the password. If ctx or the
+// time-out ends it, it is an [UnreachableError] that wraps the cause. A node may take an
+// equal share of what is left of the time-out, so that one which is silent leaves some
+// to the next.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	nodes, err := Nodes(cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	var silent silence
+	var untrusted error
 	for left, i := cfg.Timeout, 0; i < len(nodes); i++ {
 		began := time.Now()
 		cfg.URL = nodes[i]
@@ -78,15 +82,25 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 		c, err := dial(ctx, cfg)
 		left -= time.Since(began)
 		var unreachable *UnreachableError
-		if !errors.As(err, &unreachable) {
+		switch {
+		case errors.As(err, &unreachable):
+			silent = append(silent, unreachable)
+		case errors.Is(err, ErrTLS):
+			untrusted = cmp.Or(untrusted, err)
+		default:
 			return c, err
 		}
-		silent = append(silent, unreachable)
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, silent.error()
+	switch {
+	case untrusted == nil:
+		return nil, silent.error()
+	case len(silent) > 0:
+		return nil, fmt.Errorf("%w; %w", untrusted, silent.error())
+	}
+	return nil, untrusted
 }
 
 // silence is what dialling each of some nodes came to.
