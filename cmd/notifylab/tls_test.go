@@ -96,7 +96,7 @@ func TestTLS_is_verified(t *testing.T) {
 		w.awaitLine("DONE push notif:n")
 		w.stop()
 		c.run("reset", "--yes").wantStatus(exitOK)
-	})	// One node's certificate is not trusted: the next is asked, and if that does not
+	}) // One node's certificate is not trusted: the next is asked, and if that does not
 	// answer, both are told of.
 	t.Run("another node", func(t *testing.T) {
 		t.Parallel()
