@@ -33,6 +33,8 @@ func (a *app) matrixCommand() *cobra.Command {
 killed, or stopped for so long that the broker gives it up and another worker takes its
 message. Each cell has a namespace of its own, real worker processes, and a verdict by
 the provider's ledger; eight are played at once. The whole takes about a minute or two.
+A worker has one message in hand, so that a cell counts what became of it exactly; what
+many handlers do under kills is for notifylab soak --concurrency 256.
 
 A cell says how often the provider accepted the message.
 

@@ -15,10 +15,11 @@ import (
 	"notifylab/internal/servers/serverstest"
 )
 
-// What the workers of a soak have here.
+// What the workers of a soak have here: some by themselves, some as many as bench's.
 const (
 	handlers = 16
 	prefetch = 32
+	many     = 256
 )
 
 // shortSoak has time for some kills and for a restart of each server.
@@ -37,9 +38,10 @@ func shortSoak(t *testing.T, pair *servers.Pair, settings event.Settings) (Soak,
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	pair := serverstest.Own(t)
-	for _, name := range []string{"lease", "none", "lease+key", "ack-early"} {
+	for name, concurrency := range map[string]int{"lease": many, "none": handlers, "lease+key": many, "ack-early": handlers} {
 		t.Run(name, func(t *testing.T) {
 			k, r := shortSoak(t, pair, SettingsNamed(name))
+			k.Concurrency = concurrency
 			v, sum := soak(t, k)
 			if v.Status != Held {
 				t.Errorf("%s%+v", explain(v), sum)
