@@ -34,7 +34,7 @@ func (a *app) benchCommand() *cobra.Command {
 		Long: `Measures on the servers that answer, or else on a private pair, in a namespace of
 its own. Rates say more of the machine than of the program: what counts are the ratios
 to the bare client of the same run, which publishes with a sliding window of confirms
-and consumes with coalesced acks.
+and consumes with coalesced acks, and the CPU time that Redis takes for a message.
 
   publish   the bare client, and notifylab produce
   consume   the bare client; one that hands each message to a handler that does nothing,
@@ -289,6 +289,9 @@ func (t *benchText) figure(f bench.Figure) {
 	}
 	if f.LikeRatio > 0 {
 		add("%.2f of %s", f.LikeRatio, f.Like)
+	}
+	if f.RedisUS > 0 {
+		add("Redis %.1f µs", f.RedisUS)
 	}
 	if f.With != "" {
 		add("(%s)", f.With)

@@ -21,7 +21,7 @@ func TestBench(t *testing.T) {
 	r.wantStatus(0)
 	lines := r.lines()
 	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues; ", " 300 messages a run, prefetch 512, concurrency 256, the median of 2 runs")) != 1 ||
-		len(having(lines, "consume/bare ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare")) != 1 ||
+		len(having(lines, "consume/bare    ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare  Redis ", " µs")) != 1 ||
 		len(having(lines, "a quick look: too short to compare")) != 1 || len(having(lines, "measured in ", "s")) != 1 || len(lines) != 8 {
 		t.Error(r.all())
 	}

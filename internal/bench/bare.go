@@ -33,15 +33,15 @@ func (b *bench) bareChannel() (ch *amqp.Channel, closing func(), err error) {
 }
 
 // publishBare publishes with a sliding window of confirms, oldest awaited first.
-func (b *bench) publishBare(ctx context.Context) (float64, error) {
+func (b *bench) publishBare(ctx context.Context) (pace, error) {
 	defer b.drop(ctx)
 	ch, closing, err := b.bareChannel()
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	defer closing()
 	if err := ch.Confirm(false); err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	b.fills++
 	began := time.Now()
@@ -60,14 +60,14 @@ func (b *bench) publishBare(ctx context.Context) (float64, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	return rate(b.Messages, began), nil
+	return pace{perS: rate(b.Messages, began)}, nil
 }
 
 // consumeBare acks what has arrived by one ack: what the broker and the library can
 // do if nobody does anything with a message.
-func (b *bench) consumeBare(ctx context.Context) (float64, error) {
+func (b *bench) consumeBare(ctx context.Context) (pace, error) {
 	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
 		for n := 0; n < b.Messages; {
 			tag, ok := <-tags
@@ -93,24 +93,27 @@ func (b *bench) consumeBare(ctx context.Context) (float64, error) {
 	})
 }
 
-// consumeBy fills the queue and returns how many messages a second a bare client has
-// acked in its way, from connecting to its last ack.
-func (b *bench) consumeBy(ctx context.Context, way func(tags <-chan uint64, ack func(uint64) error) error) (float64, error) {
+// consumeBy fills the queue and returns how fast a bare client has acked the messages in
+// its way, from connecting to its last ack.
+func (b *bench) consumeBy(ctx context.Context, way func(tags <-chan uint64, ack func(uint64) error) error) (pace, error) {
 	if err := b.fill(ctx, b.Messages); err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	began := time.Now()
+	meter, err := b.startMeter(ctx)
+	if err != nil {
+		return pace{}, err
+	}
 	ch, closing, err := b.bareChannel()
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	defer closing()
 	if err := ch.Qos(b.Prefetch, 0, false); err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	in, err := ch.ConsumeWithContext(ctx, b.work(), bareTag, false, false, false, false, nil)
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	// The library hands over one by one; several can only be seen in a buffer of
 	// our own.
@@ -122,15 +125,18 @@ func (b *bench) consumeBy(ctx context.Context, way func(tags <-chan uint64, ack 
 		}
 	}()
 	if err := way(tags, func(tag uint64) error { return ch.Ack(tag, true) }); err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	perS := rate(b.Messages, began)
+	done, err := meter.stop(ctx)
+	if err != nil {
+		return pace{}, err
+	}
 	// A quorum queue drops acks that it has not come to when the channel closes; it
 	// answers a cancel after it has (measured on 3.10).
 	if err := ch.Cancel(bareTag, false); err != nil {
-		return 0, err
+		return pace{}, err
 	}
-	return perS, b.awaitReady(ctx, 0)
+	return done, b.awaitReady(ctx, 0)
 }
 
 const bareTag = "bare"

@@ -50,6 +50,7 @@ type Figure struct {
 	P50MS     float64 `json:"p50_ms,omitempty"`
 	P95MS     float64 `json:"p95_ms,omitempty"`
 	P99MS     float64 `json:"p99_ms,omitempty"`
+	RedisUS   float64 `json:"redis_us,omitempty"`  // CPU time of Redis for a message, in microseconds
 	MemoryMB  float64 `json:"memory_mb,omitempty"` // the largest that the process ever was
 	Messages  int     `json:"messages,omitempty"`  // of each run, if not the machine line's
 	Runs      int     `json:"runs"`

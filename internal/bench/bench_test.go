@@ -80,6 +80,8 @@ func TestRun(t *testing.T) {
 		case "publish", "consume", "workers":
 			wrong = wrong || f.PerS <= 0 || (f.Ratio == 0) != (f.Against == "") || (f.Against == "") != (strings.HasSuffix(name, "/bare") || name == "workers/1")
 			_, worker := consumeManners()[name]
+			asks := name != handlers && name != "consume/none" && strings.HasPrefix(name, "consume/") && name != consumeBare
+			wrong = wrong || asks && f.RedisUS <= 0
 			wrong = wrong || worker != (f.LikeRatio > 0) || worker != (f.Like != "") || f.Like != "" && figures[f.Like].PerS == 0
 		case "latency":
 			wrong = wrong || f.P50MS <= 0 || f.P95MS < f.P50MS || f.P99MS < f.P95MS || f.PerS <= 0 || f.Messages < 1

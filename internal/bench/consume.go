@@ -65,9 +65,9 @@ func (b *bench) consume(ctx context.Context) error {
 	manners, chores := consumeManners(), b.chores()
 	var ways []way
 	for _, name := range consumeNames() {
-		w := way{name: name, run: func(ctx context.Context) (float64, error) { return b.consumeAs(ctx, manners[name]) }}
+		w := way{name: name, run: func(ctx context.Context) (pace, error) { return b.consumeAs(ctx, manners[name]) }}
 		if prepare, bare := chores[name]; bare {
-			w.run = func(ctx context.Context) (float64, error) { return b.consumeHandlers(ctx, prepare) }
+			w.run = func(ctx context.Context) (pace, error) { return b.consumeHandlers(ctx, prepare) }
 		} else {
 			w.like = manners[name].like()
 		}
@@ -88,36 +88,39 @@ func (m manner) like() string {
 	}
 }
 
-// consumeAs has a worker handle a full queue, and returns how many it settled in a
-// second, from its start to its last ack.
-func (b *bench) consumeAs(ctx context.Context, m manner) (float64, error) {
+// consumeAs has a worker handle a full queue, and returns how fast it settled that, from
+// its start to its last ack.
+func (b *bench) consumeAs(ctx context.Context, m manner) (pace, error) {
 	if err := b.fill(ctx, b.Messages); err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	defer func() { _, _ = idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace) }()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	run, closing, err := b.worker(ctx, m, b.Messages)
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	defer closing()
-	began := time.Now()
+	meter, err := b.startMeter(ctx)
+	if err != nil {
+		return pace{}, err
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- run.Run(ctx) }()
 	err = run.await(ended)
-	perS := rate(b.Messages, began)
+	done, unknown := meter.stop(context.WithoutCancel(ctx))
 	stop()
-	if err = cmp.Or(err, <-ended); err != nil {
-		return 0, err
+	if err = cmp.Or(err, <-ended, unknown); err != nil {
+		return pace{}, err
 	}
 	if err := b.awaitReady(context.WithoutCancel(ctx), 0); err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	if n := run.accepted.Load(); n != int64(b.Messages) {
-		return 0, fmt.Errorf("%d of %d were sent", n, b.Messages)
+		return pace{}, fmt.Errorf("%d of %d were sent", n, b.Messages)
 	}
-	return perS, nil
+	return done, nil
 }
 
 // A measured worker counts what it does.

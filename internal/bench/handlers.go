@@ -76,13 +76,13 @@ func (b *bench) bareRecord(state string, tag uint64) (key, value string) {
 // consumeHandlers has as many handlers as a worker: what anybody pays who does
 // something with several messages at a time. One ack covers all up to the lowest that
 // is not handled.
-func (b *bench) consumeHandlers(ctx context.Context, prepare func(context.Context) (chore, error)) (float64, error) {
+func (b *bench) consumeHandlers(ctx context.Context, prepare func(context.Context) (chore, error)) (pace, error) {
 	do, err := prepare(ctx)
 	if err != nil {
-		return 0, err
+		return pace{}, err
 	}
 	var handlers sync.WaitGroup
-	perS, err := b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
+	done, err := b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
 		handled, wrong := make(chan uint64, b.Prefetch), make(chan error, b.Concurrency)
 		for range b.Concurrency {
 			handlers.Go(func() {
@@ -107,7 +107,7 @@ func (b *bench) consumeHandlers(ctx context.Context, prepare func(context.Contex
 	if _, forgot := idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace); err == nil {
 		err = forgot
 	}
-	return perS, err
+	return done, err
 }
 
 // ackRuns acks up to the lowest that is not handled, whenever it is free.

@@ -33,7 +33,7 @@ func (b *bench) latency(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		half := full / 2
+		half := full.perS / 2
 		n := min(int(half*latencyTime.Seconds()), latencyRuns*b.Messages)
 		b.say(fmt.Sprintf("latency, %d messages, round %d of %d", n, round+1, b.Rounds))
 		took, err := b.delays(ctx, leased, n, half)

@@ -22,7 +22,7 @@ func (b *bench) publish(ctx context.Context) error {
 // by its own closing line. That counts as the bare client is counted: from before the
 // first message is made, when the channel is open, until the last one's fate is known,
 // and here told.
-func (b *bench) publishProduce(ctx context.Context) (float64, error) {
+func (b *bench) publishProduce(ctx context.Context) (pace, error) {
 	defer b.drop(ctx)
 	b.fills++
 	cmd := exec.CommandContext(ctx, b.Program, "produce", "--channel", "push", "--count", strconv.Itoa(b.Messages),
@@ -31,7 +31,7 @@ func (b *bench) publishProduce(ctx context.Context) (float64, error) {
 	cmd.Env = b.Env
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("notifylab produce: %w", err)
+		return pace{}, fmt.Errorf("notifylab produce: %w", err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
 	var sum struct {
@@ -40,7 +40,7 @@ func (b *bench) publishProduce(ctx context.Context) (float64, error) {
 		ElapsedMS int64  `json:"elapsed_ms"`
 	}
 	if err := json.Unmarshal(lines[len(lines)-1], &sum); err != nil || sum.Kind != "produced" || sum.Confirmed != b.Messages || sum.ElapsedMS == 0 {
-		return 0, fmt.Errorf("notifylab produce ended with %q", lines[len(lines)-1])
+		return pace{}, fmt.Errorf("notifylab produce ended with %q", lines[len(lines)-1])
 	}
-	return float64(sum.Confirmed) / float64(sum.ElapsedMS) * 1000, nil
+	return pace{perS: float64(sum.Confirmed) / float64(sum.ElapsedMS) * 1000}, nil
 }

@@ -8,10 +8,16 @@ import (
 // A way is one way of doing the same work.
 type way struct {
 	name string
-	// run does it with so many messages and returns how many it did in a second.
-	run func(context.Context) (float64, error)
+	// run does it with so many messages and returns how fast it was.
+	run func(context.Context) (pace, error)
 	// like is the bare way to do as much, if there is one.
 	like string
+}
+
+// A pace is how fast some messages were done, and what it took.
+type pace struct {
+	perS    float64
+	redisUS float64 // of Redis's CPU time for a message, in microseconds, if it was asked
 }
 
 // compare runs every way that is wanted once in each round, with the bare one at the round's
@@ -23,14 +29,14 @@ func (b *bench) compare(ctx context.Context, bare way, ways ...way) error {
 			wanted = append(wanted, w)
 		}
 	}
-	rates := map[string][]float64{}
+	rates, redis := map[string][]float64{}, map[string][]float64{}
 	once := func(round int, w way) error {
 		b.say(fmt.Sprintf("%s, round %d of %d", w.name, round, b.Rounds))
-		rate, err := w.run(ctx)
+		p, err := w.run(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.name, err)
 		}
-		rates[w.name] = append(rates[w.name], rate)
+		rates[w.name], redis[w.name] = append(rates[w.name], p.perS), append(redis[w.name], p.redisUS)
 		return nil
 	}
 	for round := 1; round <= b.Rounds; round++ {
@@ -43,7 +49,7 @@ func (b *bench) compare(ctx context.Context, bare way, ways ...way) error {
 	ceiling := median(rates[bare.name])
 	for _, w := range append([]way{bare}, wanted...) {
 		all := rates[w.name]
-		f := Figure{Name: w.name, PerS: median(all), Runs: len(all)}
+		f := Figure{Name: w.name, PerS: median(all), RedisUS: median(redis[w.name]), Runs: len(all)}
 		if w.name != bare.name {
 			f.Ratio, f.Against = f.PerS/ceiling, bare.name
 		}

@@ -65,21 +65,21 @@ func TestWants(t *testing.T) {
 // of all its runs, and against that of the one that does as much, if that ran.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	runs := map[string][]float64{"bare": {100, 300, 200, 800}, "like": {100, 20}, "x": {50, 150}, "y": {30, 10}}
+	rates := map[string][]float64{"bare": {100, 300, 200, 800}, "like": {100, 20}, "x": {50, 150}, "y": {30, 10}}
 	for name, tt := range map[string]struct {
 		only  []string
 		order string
 		want  []Figure
 	}{
 		"all": {nil, "bare like x y bare bare like x y bare", []Figure{
-			{Kind: "figure", Name: "bare", PerS: 250, Runs: 4},
-			{Kind: "figure", Name: "like", PerS: 60, Ratio: 0.24, Against: "bare", Runs: 2},
-			{Kind: "figure", Name: "x", PerS: 100, Ratio: 0.4, Against: "bare", LikeRatio: 100 / 60., Like: "like", Runs: 2},
-			{Kind: "figure", Name: "y", PerS: 20, Ratio: 0.08, Against: "bare", Runs: 2},
+			{Kind: "figure", Name: "bare", PerS: 250, RedisUS: 25, Runs: 4},
+			{Kind: "figure", Name: "like", PerS: 60, RedisUS: 6, Ratio: 0.24, Against: "bare", Runs: 2},
+			{Kind: "figure", Name: "x", PerS: 100, RedisUS: 10, Ratio: 0.4, Against: "bare", LikeRatio: 100 / 60., Like: "like", Runs: 2},
+			{Kind: "figure", Name: "y", PerS: 20, RedisUS: 2, Ratio: 0.08, Against: "bare", Runs: 2},
 		}},
 		"one, without the one like it": {[]string{"x"}, "bare x bare bare x bare", []Figure{
-			{Kind: "figure", Name: "bare", PerS: 250, Runs: 4},
-			{Kind: "figure", Name: "x", PerS: 100, Ratio: 0.4, Against: "bare", Runs: 2},
+			{Kind: "figure", Name: "bare", PerS: 250, RedisUS: 25, Runs: 4},
+			{Kind: "figure", Name: "x", PerS: 100, RedisUS: 10, Ratio: 0.4, Against: "bare", Runs: 2},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,10 +88,11 @@ func TestCompare(t *testing.T) {
 			var got []Figure
 			called := map[string]int{}
 			new := func(name, like string) way {
-				return way{name: name, like: like, run: func(context.Context) (float64, error) {
+				return way{name: name, like: like, run: func(context.Context) (pace, error) {
 					order = append(order, name)
 					called[name]++
-					return runs[name][called[name]-1], nil
+					r := rates[name][called[name]-1]
+					return pace{r, r / 10}, nil
 				}}
 			}
 			b := &bench{Config: Config{Only: tt.only, Rounds: 2, Emit: func(f Figure) { got = append(got, f) }, Progress: func(string, int, int) {}}}
@@ -102,6 +103,14 @@ func TestCompare(t *testing.T) {
 				t.Errorf("in order %q\n got %+v\nwant %+v", order, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestCPUTime(t *testing.T) {
+	t.Parallel()
+	info := "# CPU\r\nused_cpu_sys:1.250000\r\nused_cpu_user:2.500000\r\nused_cpu_sys_children:7.0\r\nused_cpu_user_main_thread:9\r\n"
+	if got := cpuTime(info); got != 3750*time.Millisecond {
+		t.Errorf("got %v", got)
 	}
 }
 
