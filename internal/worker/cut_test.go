@@ -24,7 +24,7 @@ func (r *rig) messages(n int) (all []broker.Message) {
 // (OpenSIPS/opensips#100, gftea/amqprs#125)
 func TestLink_CarriesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Heartbeat, o.SendTimeout, o.Lease = time.Second, 15*time.Second, time.Minute })
+	r := newRig(t, func(o *options) { o.Heartbeat = time.Second })
 	r.setLease()
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
@@ -53,7 +53,7 @@ func TestLink_CarriesNothing(t *testing.T) {
 func TestLink_CutTwentyTimes(t *testing.T) {
 	t.Parallel()
 	const cuts, each = 20, 50
-	r := newRig(t, func(o *options) { o.Prefetch, o.SendTimeout = 32, 5*time.Second })
+	r := newRig(t, func(o *options) { o.Prefetch = 32 })
 	r.setLease()
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
@@ -125,7 +125,7 @@ func TestLink_CutWhileItStops(t *testing.T) {
 // over again when the worker is killed. (rabbitmq, confirms.md)
 func TestKill_BehindAHole(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 5, 5, 15*time.Second })
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 5, 5 })
 	var hang []provider.Target
 	for i := range 4 {
 		hang = append(hang, provider.Target{ID: fmt.Sprint("n-", i)})

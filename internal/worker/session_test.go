@@ -25,7 +25,7 @@ func TestSession_EndsUnderASend(t *testing.T) {
 	} {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+			r := newRig(t, nil)
 			r.set(map[string][]string{"lease": {"idempotency", "claim-lease"}, "record": {"idempotency"}}[setting]...)
 			p := newProxy(t, r.AMQP)
 			r.AMQP = p.url
@@ -54,7 +54,7 @@ func TestSession_EndsUnderASend(t *testing.T) {
 // only one.
 func TestSession_EndsUnderARefusal(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+	r := newRig(t, nil)
 	r.setLease()
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
@@ -76,7 +76,7 @@ func TestSession_EndsUnderARefusal(t *testing.T) {
 // What was acked early has nobody else to make its copy: the next session does.
 func TestSession_EndsUnderARefusal_AckedEarly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.AckEarly, o.SendTimeout = true, 5*time.Second })
+	r := newRig(t, func(o *options) { o.AckEarly = true })
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
 	faults := refusing("n")
@@ -129,7 +129,7 @@ func TestSession_EndsUnderAnEarlyAck(t *testing.T) {
 // Handlers of an ended session take no place in the next one.
 func TestSession_EndsUnderAllHandlers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency, o.SendTimeout = 1, 1, 5*time.Second })
+	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 1, 1 })
 	p := newProxy(t, r.AMQP)
 	r.AMQP = p.url
 	r.provider.SetFaults(holding("n"))

@@ -145,7 +145,7 @@ func TestLease_OfSomebodyElse(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *options) { o.SendTimeout = 5 * time.Second })
+			r := newRig(t, nil)
 			r.setLease()
 			faults := tc.then
 			faults.Gate = holding("n").Gate
