@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
@@ -65,6 +67,9 @@ func newRig(t *testing.T, change func(*options)) *rig {
 
 	r.redis, err = idem.Dial(r.Redis, 4)
 	r.ok(err)
+	if one, ok := r.redis.(*redis.Client); ok {
+		r.redis = one.WithTimeout(20 * time.Second) // a Redis that stands still for a moment ends no test
+	}
 	r.connect()
 	t.Cleanup(func() { r.clean(); _ = r.conn.Close(); _ = r.redis.Close() })
 	r.ok(r.conn.Declare(ctx, r.topology()))
