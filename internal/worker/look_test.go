@@ -92,7 +92,7 @@ func (r *rig) lie(want map[string]string) {
 	r.t.Helper()
 	want = maps.Clone(want)
 	maps.DeleteFunc(want, func(_, place string) bool { return place == "" })
-	late := time.After(5 * time.Second)
+	late := time.After(limit / 3)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
