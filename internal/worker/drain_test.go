@@ -116,13 +116,17 @@ func TestDrain_OfAProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Prefetch, o.Concurrency = 5, 1 })
 	r.setLease()
-	r.provider.SetFaults(provider.Faults{Delay: []provider.Delay{{For: 200 * time.Millisecond}}})
+	r.provider.SetFaults(holding("n-0"))
 	p := r.supervise()
 	for i := range 3 {
 		r.publish(note7(fmt.Sprint("n-", i)), "")
 	}
 	r.awaitHeld("n-0")
-	r.stop(p)
+	stopped := make(chan error, 1)
+	go func() { stopped <- p.Stop(r.ctx) }()
+	r.await("draining", func(e event.Event) bool { return e.Kind == event.Draining })
+	r.provider.SetFaults(provider.Faults{})
+	r.ok(<-stopped)
 	if e := r.await("exit", func(e event.Event) bool { return e.Kind == event.Exited }); e.Exit != "exit 0" {
 		t.Errorf("ended: %s, want exit 0", e.Exit)
 	}
