@@ -107,7 +107,7 @@ func TestDrain_GivesBackWhatWaits(t *testing.T) {
 	}
 	r.ok(r.conn.Declare(r.ctx, r.topology()))
 	r.lie(map[string]string{"n-1": "work", "n-2": "work"})
-	r.tells("n-1", "received claimed returned")
+	r.compare("n-1", compact(r.story("n-1")), "received claimed returned")
 	r.tells("n-2", "received busy")
 }
 
