@@ -85,11 +85,13 @@ func TestBusy_UntilTheLeaseEnds(t *testing.T) {
 	r := newRig(t, nil)
 	r.setLease()
 	n := note7("n")
-	const left = 1500 * time.Millisecond
-	until := time.Now().Add(left)
-	r.put(n, by(foreign, n, idem.Pending), left)
+	r.put(n, by(foreign, n, idem.Pending), time.Hour)
 	w := r.start()
 	r.publish(n, "")
+	r.awaitKind(event.LeaseBusy, "n")
+	const left = time.Second
+	until := time.Now().Add(left)
+	r.ok(r.redis.PExpire(r.ctx, r.Namespace.Key(notify.Key(n, notify.Push)), left).Err())
 	if e := r.awaitKind(event.Claimed, "n"); e.Time.Before(until) {
 		t.Errorf("claimed %v before the lease's end", until.Sub(e.Time))
 	}
@@ -156,9 +158,9 @@ func TestDuplicates_AfterTheRetention(t *testing.T) {
 	n := note7("n")
 	w := r.start()
 	r.publish(n, "")
-	r.awaitKind(event.Done, n.ID)
+	r.tells(n.ID, "received claimed sent done acked")
 	r.publish(n, "")
-	r.awaitKind(event.DuplicateDropped, n.ID)
+	r.tells(n.ID, "received claimed sent done acked received duplicate acked")
 	r.ok(r.redis.PExpire(r.ctx, r.Namespace.Key(notify.Key(n, notify.Push)), time.Millisecond).Err())
 	for r.record(n) != "" && r.ctx.Err() == nil {
 		continue // until it is forgotten
