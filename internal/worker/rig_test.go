@@ -200,6 +200,11 @@ func is(k event.Kind, id string) func(event.Event) bool {
 	return func(e event.Event) bool { return e.Kind == k && e.ID == id }
 }
 
+// isOver accepts what a worker says of the end of its session with RabbitMQ.
+func isOver(e event.Event) bool {
+	return e.Kind == event.Disconnect && strings.HasPrefix(e.Reason, "the session with RabbitMQ is over")
+}
+
 // count returns how many events match.
 func (r *rig) count(match func(event.Event) bool) int {
 	n := 0
