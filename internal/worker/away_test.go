@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"notifylab/internal/event"
+	"notifylab/internal/idem"
 	"notifylab/internal/provider"
 	"notifylab/internal/servers"
 	"notifylab/internal/servers/serverstest"
@@ -60,10 +61,15 @@ func TestServersAway(t *testing.T) {
 				for i := range 5 {
 					r.accepted(fmt.Sprint("n-", i), 1)
 				}
-				for _, k := range []event.Kind{event.Disconnect, event.Reconnected} {
-					if n := r.count(func(e event.Event) bool { return e.Kind == k }); n != 1 {
-						t.Errorf("%s said %d times, want once", k, n)
+				said := ""
+				for _, e := range r.history.All() {
+					if (e.Kind == event.Disconnect && !isOver(e)) || e.Kind == event.Reconnected {
+						said += string(e.Kind) + " "
 					}
+				}
+				// On a busy machine Redis can be late once more.
+				if said != strings.Repeat("disconnect reconnected ", strings.Count(said, "reconnected ")) {
+					t.Errorf("said %swant each outage's beginning and end once", said)
 				}
 				r.lie(nil)
 			})
@@ -116,17 +122,25 @@ func TestServersAway(t *testing.T) {
 	}
 
 	t.Run("told to stop before the claim's answer", func(t *testing.T) {
-		r := newRig(t, nil)
-		r.setRecord()
-		w := r.start()
-		r.ok(pair.Suspend(r.ctx, servers.Redis))
-		r.publish(note7("n"), "")
-		r.awaitKind(event.Received, "n")
-		w.cancel()
-		r.ok(pair.Resume(r.ctx, servers.Redis))
-		w.stop()
-		r.tells("n", "received claimed sent acked")
-		r.lie(nil)
+		for range 5 { // a Redis that is halted for longer than it is given proves nothing
+			r := newRig(t, nil)
+			r.setRecord()
+			w := r.start()
+			halted := time.Now()
+			r.ok(pair.Suspend(r.ctx, servers.Redis))
+			r.publish(note7("n"), "")
+			r.awaitKind(event.Received, "n")
+			w.cancel()
+			r.ok(pair.Resume(r.ctx, servers.Redis))
+			took := time.Since(halted)
+			w.stop()
+			if took < idem.Timeout {
+				r.tells("n", "received claimed sent acked")
+				r.lie(nil)
+				return
+			}
+		}
+		t.Error("Redis was halted for too long each time")
 	})
 
 	t.Run("told to stop while it waits", func(t *testing.T) {
@@ -191,7 +205,7 @@ func TestServersAway(t *testing.T) {
 		r.provider.SetFaults(holding("n"))
 		w := r.start()
 		r.publish(note7("n"), "")
-		over := r.await("the end of the session", func(e event.Event) bool { return e.Kind == event.Disconnect })
+		over := r.await("the end of the session", isOver)
 		if !strings.Contains(over.Reason, "PRECONDITION_FAILED - delivery acknowledgement on channel 1 timed out") {
 			t.Errorf("over because %s", over.Reason)
 		}
@@ -312,7 +326,7 @@ func TestServersAway(t *testing.T) {
 		for i := range 5 {
 			r.accepted(fmt.Sprint("n-", i), 1)
 		}
-		if n := r.count(func(e event.Event) bool { return e.Kind == event.Disconnect }); n != 1 {
+		if n := r.count(isOver); n != 1 {
 			t.Errorf("said %d times that the session is over, want once", n)
 		}
 		r.lie(nil)
