@@ -53,7 +53,7 @@ func TestStop(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *options) {
 				o.Prefetch, o.Concurrency, o.Heartbeat = 1, 1, time.Second
-				o.SendTimeout, o.Lease = 2*time.Second, 7*time.Second
+				o.SendTimeout, o.Lease = 6*time.Second, 12*time.Second
 			})
 			r.setLease()
 			first := r.supervise()
@@ -81,7 +81,7 @@ func TestStop(t *testing.T) {
 			if !slices.Contains(strings.Split(want.stopped, "|"), got) {
 				t.Errorf("stopped worker\n got %s\nwant %s", got, want.stopped)
 			}
-			if got := r.storyOf("push-worker-2", n.ID); got != want.other {
+			if got := busyOnce(r.storyOf("push-worker-2", n.ID)); got != want.other {
 				t.Errorf("other worker\n got %s\nwant %s", got, want.other)
 			}
 			accepted := map[string]int{"mid-send": 2, "after-send": 2}[point]
@@ -109,7 +109,7 @@ func TestStop_Short(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprintf("told to stop %v", told), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *options) { o.SendTimeout, o.Lease = time.Second, 5*time.Second })
+			r := newRig(t, func(o *options) { o.SendTimeout, o.Lease = 10*time.Second, 14*time.Second })
 			r.setLease()
 			p := r.supervise()
 			n := note7("n")
