@@ -158,7 +158,7 @@ func newSpec(t *testing.T, setting string, rows []row, prefetch int) *spec {
 	s := &spec{rig: newRig(t, func(o *options) {
 		o.Prefetch, o.Concurrency = prefetch, min(prefetch, 256) // those of bench
 		o.Backoff = []time.Duration{time.Hour}                   // what is put off stays there
-		o.SendTimeout = 2 * time.Second                          // what hangs takes that long
+		o.SendTimeout = 5 * time.Second                          // what hangs takes that long
 		o.AckEarly, o.ParkUnknown = setting == "early", setting == "park"
 	})}
 	s.set(map[string][]string{
