@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifylab/internal/event"
+	"notifylab/internal/provider"
 	"notifylab/internal/supervise"
 )
 
@@ -35,7 +36,11 @@ func (r *rig) startUnready() *running {
 		defer close(w.done)
 		w.err = r.work(ctx, r.history.Add, noCrash, noCrash)
 	}()
-	r.t.Cleanup(func() { cancel(); <-w.done })
+	r.t.Cleanup(func() {
+		cancel()
+		r.provider.SetFaults(provider.Faults{}) // a test that has failed holds calls
+		<-w.done
+	})
 	return w
 }
 
