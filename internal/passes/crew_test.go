@@ -107,6 +107,21 @@ func (c *crew) awaitAssigned(n int, group string, members ...string) (generation
 	return generation, owned
 }
 
+// awaitMembers waits until a group has these members and no others, as Redis has it.
+func (c *crew) awaitMembers(group string, members ...string) {
+	c.t.Helper()
+	g := c.group(group)
+	for ctx := soon(c.t); ; {
+		s, err := g.Look(ctx)
+		if err == nil && slices.Equal(s.Names(), members) {
+			return
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			c.t.Fatalf("the members of %s are %v, want %v, %v", group, s.Names(), members, err)
+		}
+	}
+}
+
 // awaitDone waits until a group's cursors are at the end of everything, as it is in
 // the log by now, and returns what is in it.
 func (c *crew) awaitDone(group string) [][]string {

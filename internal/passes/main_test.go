@@ -197,7 +197,7 @@ func (p *place) contents() [][]string {
 	p.t.Helper()
 	all := make([][]string, p.log.Partitions)
 	for i, queue := range p.log.Queues() {
-		entries, err := p.conn.ReadAll(soon(p.t), queue, 300*time.Millisecond)
+		entries, err := p.conn.ReadAll(soon(p.t), queue, limit/2)
 		if err != nil {
 			p.t.Fatal(err)
 		}

@@ -82,6 +82,18 @@ func takes(got chan<- Record) func(context.Context, Record) error {
 	return func(_ context.Context, r Record) error { got <- r; return nil }
 }
 
+// next is the next record that such a handler got.
+func next(t *testing.T, got <-chan Record) Record {
+	t.Helper()
+	select {
+	case r := <-got:
+		return r
+	case <-time.After(limit):
+		t.Fatal("nothing is handled")
+	}
+	return Record{}
+}
+
 func TestMember_whose_handler_refuses(t *testing.T) {
 	t.Parallel()
 	t.Run("tries it again, and everything behind waits", func(t *testing.T) {
@@ -143,7 +155,7 @@ func TestMember_passes_over_what_is_no_event(t *testing.T) {
 	got := make(chan Record, 10)
 	r := p.member("c1", takes(got))
 	r.await("e1 is not committed", about(event.Committed, "e1"))
-	same(t, "handled", []Record{<-got, <-got}, []Record{{all[0].Expired, 0, 1}, {all[1].Expired, 0, 2}})
+	same(t, "handled", []Record{next(t, got), next(t, got)}, []Record{{all[0].Expired, 0, 1}, {all[1].Expired, 0, 2}})
 	notes := only(r.history.All(), func(e event.Event) bool { return e.Kind == event.Note })
 	if len(notes) != 3 || notes[0].ID != "odd" || !strings.Contains(notes[0].Reason, "id is empty") ||
 		!strings.Contains(notes[1].Reason, `no crash point "before-ack"`) || !strings.Contains(notes[2].Reason, "does not fire") {
@@ -170,8 +182,15 @@ func TestMember_told_to_stop_finishes_what_is_in_hand(t *testing.T) {
 		t.Fatal("it ended with something in hand")
 	case <-time.After(1200 * time.Millisecond): // more than its time to live
 	}
-	if m, there := ok[State](t)(p.group("notify").Look(soon(t))).Member("c1"); !there || m.Left < 0 {
-		t.Errorf("it counts as dead: %+v", m)
+	// Its beats may be late for once, but it goes on with them.
+	for ctx := soon(t); ; {
+		m, there := ok[State](t)(p.group("notify").Look(ctx)).Member("c1")
+		if there && m.Left >= 0 {
+			break
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			t.Fatalf("it counts as dead: %+v", m)
+		}
 	}
 	close(out)
 	same(t, "end", r.end(), nil)
@@ -215,7 +234,7 @@ func TestMember_that_loses_its_connection(t *testing.T) {
 		all := posts(round*10, 10, 10)
 		p.publish(all...)
 		for range all {
-			<-got
+			next(t, got)
 		}
 		r.mu.Lock()
 		r.conn.Close()
@@ -223,7 +242,7 @@ func TestMember_that_loses_its_connection(t *testing.T) {
 	}
 	p.publish(posts(30, 10, 10)...)
 	for range 10 {
-		<-got
+		next(t, got)
 	}
 	r.stop()
 	same(t, "end", r.end(), nil)
@@ -271,9 +290,10 @@ func TestMember_without_Redis(t *testing.T) {
 		c.Group, c.TTL = NewGroup(client, p.log, "notify", 0), 300*time.Millisecond
 	})
 	r.await("it is not assigned", is(event.Assigned, "c1"))
-	redisAway.set.Store(true)
 	p.publish(all...)
-	<-got // it does not know yet
+	r.await("e0 is not read", about(event.Read, "e0"))
+	redisAway.set.Store(true)
+	next(t, got) // it does not know yet
 	r.await("it does not say so", is(event.Disconnect, "c1"))
 	select {
 	case r := <-got:
@@ -281,8 +301,8 @@ func TestMember_without_Redis(t *testing.T) {
 	case <-time.After(500 * time.Millisecond): // more than its time to live
 	}
 	redisAway.set.Store(false)
-	<-got
-	<-got
+	next(t, got)
+	next(t, got)
 	r.await("e2 is not committed", about(event.Committed, "e2"))
 	same(t, "said", kinds(only(r.history.All(), func(e event.Event) bool { return e.Kind != event.Assigned })),
 		"ready joined read disconnect reconnected committed read committed read committed")
@@ -406,12 +426,12 @@ func TestStatus(t *testing.T) {
 		{"one", 0, 1, ends[0], ends[0] - 1, "c1", 1}, {"one", 1, -1, ends[1], ends[1] + 1, "c1", 1},
 		{"two", 0, -1, ends[0], ends[0] + 1, "", 1}, {"two", 1, -1, ends[1], ends[1] + 1, "", 1},
 	}
-	same(t, "all", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 2*time.Second)), want)
-	same(t, "one", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 2*time.Second, "two")), want[2:])
-	same(t, "none", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 2*time.Second, "three")), []Row{})
+	same(t, "all", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 10*time.Second)), want)
+	same(t, "one", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 10*time.Second, "two")), want[2:])
+	same(t, "none", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 10*time.Second, "three")), []Row{})
 	if err := p.conn.Delete(ctx, p.log.Queue(1)); err != nil {
 		t.Fatal(err)
 	}
 	want[1].End, want[1].Lag = -1, 0
-	same(t, "without a stream", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 2*time.Second, "one")), want[:2])
+	same(t, "without a stream", ok[[]Row](t)(Status(ctx, p.client, p.conn, p.log.Namespace, 10*time.Second, "one")), want[:2])
 }
