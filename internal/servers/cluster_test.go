@@ -116,6 +116,7 @@ func TestPair_of_clusters(t *testing.T) {
 		for _, p := range info.Processes() {
 			eventually(t, "the servers end by themselves", func() bool { return !p.Alive() })
 		}
+		eventually(t, "their helpers end", func() bool { return len(mentioning(t, info.Dir)) == 0 })
 		if err := pair.Close(within(t)); err == nil {
 			t.Error("want an error that says killed")
 		}

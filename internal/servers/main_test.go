@@ -20,7 +20,7 @@ import (
 )
 
 // limit is for every wait of these tests; it never passes when all is well.
-const limit = 2 * time.Minute
+const limit = 4 * time.Minute
 
 // ownerArgument makes the test binary an owner that a test can kill.
 const ownerArgument = "owner-to-be-killed"
