@@ -128,6 +128,7 @@ func TestConsumer_acks(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn.cut()
+			b.awaitReady(t, names[0], len(tt.again)) // before what is published last
 			last, _ := b.consume(t, names[0], 1, false)
 			b.publish(t, b.publisher(t, 10), names[0], "last")
 			var got []string

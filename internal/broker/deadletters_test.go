@@ -431,7 +431,7 @@ func TestDeadLetters_TwoThousand(t *testing.T) {
 	b := newBench(t)
 	ids := b.park(t, 2000)
 	for range 3 {
-		promptly(t, "a look", 5*time.Second, func() {
+		promptly(t, "a look", 10*time.Second, func() {
 			if got := b.look(t); !slices.Equal(got, ids) {
 				t.Errorf("want %d in order, got %d", len(ids), len(got))
 			}

@@ -121,19 +121,22 @@ func TestDial_NobodyAnswers(t *testing.T) {
 	}
 	closedPort := l.Addr().String()
 	l.Close()
+	const short = 500 * time.Millisecond
 	start := []byte{1, 0, 0, 0, 0, 0, 2, 0, 10} // the head of a frame, whose rest never comes
 	for _, test := range []struct {
-		name, addr, want string
+		name, addr string
+		timeout    time.Duration
+		want       string
 	}{
-		{"closed port", closedPort, "connection refused"},
-		{"silent", silent(t, untilClosed), "timed out after 500ms"},
-		{"silent within a frame", silent(t, func(c net.Conn) { _, _ = c.Write(start); untilClosed(c) }), "timed out after 500ms"},
-		{"silent after start", silent(t, func(c net.Conn) { relayStart(t, c); untilClosed(c) }), "timed out after 500ms"},
-		{"hangs up", silent(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 8)) }), "EOF"},
+		{"closed port", closedPort, limit, "connection refused"},
+		{"silent", silent(t, untilClosed), short, "timed out after 500ms"},
+		{"silent within a frame", silent(t, func(c net.Conn) { _, _ = c.Write(start); untilClosed(c) }), short, "timed out after 500ms"},
+		{"silent after start", silent(t, func(c net.Conn) { relayStart(t, c); untilClosed(c) }), short, "timed out after 500ms"},
+		{"hangs up", silent(t, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, 8)) }), limit, "EOF"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			began := time.Now()
-			err := dialURL(t, "amqp://guest:"+password+"@"+test.addr+"/", 500*time.Millisecond)
+			err := dialURL(t, "amqp://guest:"+password+"@"+test.addr+"/", test.timeout)
 			var unreachable *UnreachableError
 			if !errors.As(err, &unreachable) || unreachable.Addr != test.addr {
 				t.Fatalf("got %v", err)

@@ -96,7 +96,7 @@ func TestDial_no_node_answers(t *testing.T) {
 		at(one) + "," + at(mute):                 one + ", " + mute + ": " + one + ": connection refused; " + mute + ": timed out after ",
 		at(one) + "," + at(mute) + "," + at(two): one + ", " + mute + ", " + two + ": " + one + ": connection refused; " + mute + ": timed out after ",
 	} {
-		err := dialURL(t, rawURL, 500*time.Millisecond)
+		err := dialURL(t, rawURL, 3*time.Second)
 		var unreachable *UnreachableError
 		if !errors.As(err, &unreachable) || !strings.HasPrefix(err.Error(), "RabbitMQ does not answer at "+want) {
 			t.Errorf("\n got %v\nwant %v", err, want)

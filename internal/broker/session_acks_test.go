@@ -210,7 +210,7 @@ func TestSession_AnAckOfAnEndedSessionDoesNothing(t *testing.T) {
 // a long way to the broker, too.
 func TestSession_ManyCheckAtOnce(t *testing.T) {
 	t.Parallel()
-	const many, way, patience = 200, 20 * time.Millisecond, 2 * time.Second
+	const many, way, patience = 200, 200 * time.Millisecond, 20 * time.Second
 	b := newBench(t)
 	b.fill(t, many)
 	s := b.open(t, many)

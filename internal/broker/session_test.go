@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -36,7 +37,13 @@ func TestSession_LeavesNothingBehind(t *testing.T) {
 		}
 		s.Close(soon(t))
 	}
-	goleak.VerifyNone(t, none)
+	err := goleak.Find(none)
+	for began := time.Now(); err != nil && time.Since(began) < 10*time.Second; { // a busy machine takes its time to end them
+		err = goleak.Find(none)
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func TestSession_GivesBackTheRestAtOnceAndInOrder(t *testing.T) {

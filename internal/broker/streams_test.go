@@ -12,7 +12,7 @@ import (
 	"notifylab/internal/servers/serverstest"
 )
 
-const quiet = 2 * time.Second // a stream that has entries shows one long before
+const quiet = 20 * time.Second // a stream that has entries shows one long before
 
 // newStreams declares streams of the test's own, and deletes them in the end.
 func newStreams(t *testing.T, n int) (b bench, names []string) {
@@ -151,10 +151,14 @@ func TestConn_Read_hands_over_more_after_an_ack(t *testing.T) {
 	var last Entry
 	n := 0
 	for idle := false; !idle; {
+		most := limit
+		if n >= 2 {
+			most = 300 * time.Millisecond
+		}
 		select {
 		case last = <-r.Entries():
 			n++
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(most):
 			idle = true
 		}
 	}
