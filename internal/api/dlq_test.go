@@ -168,7 +168,7 @@ func TestDeadLetters_TakeTurns(t *testing.T) {
 		over <- err
 	}()
 	<-holding
-	r.within(8*time.Second, func() {
+	r.within(18*time.Second, func() {
 		got := r.ask("GET", dlq, "")
 		r.want(got, 409)
 		if text := fmt.Sprint(got.body["error"]); !strings.Contains(text, "the dead letters of push are taken: a test, pid ") || !strings.Contains(text, ", since ") {

@@ -47,7 +47,7 @@ func TestNotification_DeadLettersTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.within(6*time.Second, func() {
+	r.within(16*time.Second, func() {
 		var done []chan reply
 		for _, id := range []string{"n", "done", "parked"} {
 			c := make(chan reply, 1)
