@@ -156,8 +156,12 @@ func (s *Slot) Number() int { return s.owner.Slot }
 // Owner returns what records call this life.
 func (s *Slot) Owner() Owner { return s.owner }
 
-// Free gives the slot up, as death does.
-func (s *Slot) Free() error { return s.file.Close() }
+// Free gives the slot up, as death does. To close the file is not enough at once: a
+// child that this process is just starting has it too, until it becomes another
+// program.
+func (s *Slot) Free() error {
+	return errors.Join(unix.Flock(int(s.file.Fd()), unix.LOCK_UN), s.file.Close())
+}
 
 // Dead says whether o is known to be dead. False means that it may live: it
 // does, or it is of another machine or boot, or its file is not to be seen here.

@@ -157,6 +157,7 @@ func TestLock_OutlastsAProbe(t *testing.T) {
 		n := 0
 		f, err := lock(path, func() {
 			if n++; n == pauses {
+				_ = unix.Flock(int(probe.Fd()), unix.LOCK_UN) // a child that is being started may have it too
 				_ = probe.Close()
 			}
 		})
