@@ -45,11 +45,10 @@ const slack = 3 * time.Second
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	pair := serverstest.Own(t)
-	ctx := soon(t)
-	redis := dial(t, pair.RedisURL)
+	redis, looks := dialURL(t, pair.RedisURL, 16), dial(t, pair.RedisURL)
 	admin := func(t *testing.T, args ...any) {
 		t.Helper()
-		if err := redis.Do(soon(t), args...).Err(); err != nil {
+		if err := looks.Do(soon(t), args...).Err(); err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
 	}
@@ -64,7 +63,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	ping := func(c Client) *UnreachableError {
 		var u *UnreachableError
-		if errors.As(Ping(ctx, c, pair.RedisURL), &u) {
+		if errors.As(Ping(soon(t), c, pair.RedisURL), &u) {
 			return u
 		}
 		return nil
@@ -87,10 +86,10 @@ func TestRedisAway(t *testing.T) {
 		mine, fresh := s.Claim(hello, notify.Push, true), s.Claim(hello, notify.Email, true)
 		attempt(t, "before", mine.Try, Acquired)
 		admin(t, "CONFIG", "SET", "maxmemory", "1")
-		if v, _, err := fresh.Try(ctx); err == nil || !strings.Contains(err.Error(), "OOM") {
+		if v, _, err := fresh.Try(soon(t)); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("try: want OOM, got %v, %v", v, err)
 		}
-		if _, err := mine.Complete(ctx); err == nil || !strings.Contains(err.Error(), "OOM") {
+		if _, err := mine.Complete(soon(t)); err == nil || !strings.Contains(err.Error(), "OOM") {
 			t.Errorf("complete: want OOM, got %v", err)
 		}
 		settle(t, "release, which needs none", mine.Release, true)
@@ -101,7 +100,7 @@ func TestRedisAway(t *testing.T) {
 	t.Run("a replica", func(t *testing.T) {
 		c := worker(t).Claim(hello, notify.Push, true)
 		admin(t, "REPLICAOF", "127.0.0.1", "1")
-		if v, _, err := c.Try(ctx); err == nil || !strings.Contains(err.Error(), "READONLY") {
+		if v, _, err := c.Try(soon(t)); err == nil || !strings.Contains(err.Error(), "READONLY") {
 			t.Errorf("try: want READONLY, got %v, %v", v, err)
 		}
 		admin(t, "REPLICAOF", "NO", "ONE")

@@ -25,7 +25,13 @@ func startRedisOf(t testing.TB, args ...string) string {
 	t.Helper()
 	for range 5 { // a free port can be taken before it is used
 		port := freePort(t)
-		cmd := exec.Command("redis-server", append(slices.Clip(args), "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())...)
+		all := slices.Clone(args)
+		for i, arg := range all {
+			if arg == anyPort {
+				all[i] = freePort(t)
+			}
+		}
+		cmd := exec.Command("redis-server", append(all, "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir())...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -39,6 +45,9 @@ func startRedisOf(t testing.TB, args ...string) string {
 	t.Fatal("no Redis of the test's own starts")
 	return ""
 }
+
+// anyPort is, among the arguments of a Redis, a port that is free then.
+const anyPort = "a free port"
 
 func freePort(t testing.TB) string {
 	t.Helper()
@@ -74,7 +83,7 @@ func startCluster(t testing.TB) []string {
 	t.Helper()
 	var addrs []string
 	for range 2 {
-		addrs = append(addrs, startRedis(t, "--cluster-enabled", "yes", "--cluster-port", freePort(t)))
+		addrs = append(addrs, startRedis(t, "--cluster-enabled", "yes", "--cluster-port", anyPort))
 	}
 	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
 		c := dial(t, "redis://"+addrs[i])

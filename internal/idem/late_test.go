@@ -32,7 +32,7 @@ func TestTry_LostReply(t *testing.T) {
 func TestTry_AfterAnErrorTheLeaseCountsFromTheFirstTry(t *testing.T) {
 	t.Parallel()
 	l, p := newLab(t), newProxy(t)
-	c := l.worker(dial(t, p.url)).Claim(hello, notify.Push, true)
+	c := l.worker(dialURL(t, p.url, 16)).Claim(hello, notify.Push, true)
 	p.next("set", fate{deaf: true})
 	p.next("set", fate{deaf: true})
 	start := time.Now()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifylab/internal/notify"
 	"notifylab/internal/servers/serverstest"
 )
@@ -54,7 +56,9 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// dial returns a client of the Redis at url, and of the tests' own if that is "".
+// dial returns a client of the Redis at url, and of the tests' own if that is "". It is
+// like [Dial]'s but, if that is one server, has patience: a Redis that stalls for a
+// moment is not what a test is about. For one that is, there is dialURL.
 func dial(t testing.TB, url string) Client {
 	t.Helper()
 	if url == "" {
@@ -63,6 +67,14 @@ func dial(t testing.TB, url string) Client {
 	c, err := Dial(url, 16)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if to, err := parse(url); err == nil && to.one != nil {
+		o := *c.(*redis.Client).Options()
+		_ = c.Close()
+		const patience = 20 * time.Second
+		o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patience, patience, patience, 2*patience
+		o.Dialer = nil // it has the first one's time-out
+		c = redis.NewClient(&o)
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
