@@ -221,7 +221,7 @@ func TestJournal_lost_reply(t *testing.T) {
 
 func TestJournal_Close(t *testing.T) {
 	t.Parallel()
-	c, n := dial(t)
+	c, n := dialWithin(t, commandTime/2)
 	quick, _ := dial(t)
 	ns := place(t, quick)
 	j := NewJournal(c, ns, 0)

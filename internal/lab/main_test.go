@@ -27,12 +27,19 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// commandTime is how long a command may take, its repetition included.
+// commandTime is how long a command of the program's may take, its repetition included.
 const commandTime = 2 * time.Second
 
-// dial returns a client with the program's time-outs, through a network that
-// counts and misbehaves.
+// dial returns a client like the program's through a network that counts and
+// misbehaves. It has patience: a Redis that stalls for a moment is not what a test is
+// about.
 func dial(t testing.TB) (Client, *network) {
+	t.Helper()
+	return dialWithin(t, 20*time.Second)
+}
+
+// dialWithin is dial for a command that may take so long, and its repetition the same.
+func dialWithin(t testing.TB, most time.Duration) (Client, *network) {
 	t.Helper()
 	_, url := serverstest.URLs(t)
 	o, err := redis.ParseURL(url)
@@ -40,7 +47,7 @@ func dial(t testing.TB) (Client, *network) {
 		t.Fatal(err)
 	}
 	n := &network{seen: map[string]int{}, lose: map[string]int{}}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = commandTime/2, commandTime/2, commandTime/2
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = most, most, most
 	o.MaxRetries, o.DialerRetries, o.ContextTimeoutEnabled = 1, 1, true
 	o.PoolSize = 100
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -94,7 +94,7 @@ func TestNotes_workers(t *testing.T) {
 
 func TestNotes_turns(t *testing.T) {
 	t.Parallel()
-	c, n := dial(t)
+	c, n := dialWithin(t, commandTime/2)
 	notes := NewNotes(c, place(t, c), 0)
 	turn := func(channel, want string) {
 		t.Helper()

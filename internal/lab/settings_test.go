@@ -106,6 +106,8 @@ func TestSettings_SharedReads(t *testing.T) {
 	s := NewSettings(c, ns)
 	is(t, s, event.Settings{})
 	before := n.count("hgetall")
+	quick, _ := dial(t)
+	is(t, NewSettings(quick, ns), event.Settings{}) // connected
 	release := n.holding()
 	first := s.reads.Join()
 	await(t, n.waiting)
@@ -115,7 +117,6 @@ func TestSettings_SharedReads(t *testing.T) {
 			t.Fatal("want the next read, shared")
 		}
 	}
-	quick, _ := dial(t)
 	if err := NewSettings(quick, ns).Set(soon(t), map[string]bool{"idempotency": true}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestSettings_NoAnswerIsOlderThanItsQuestion(t *testing.T) {
 // bounds.
 func TestSettings_RedisAway(t *testing.T) {
 	t.Parallel()
-	c, n := dial(t)
+	c, n := dialWithin(t, commandTime/2)
 	s := NewSettings(c, place(t, c))
 	is(t, s, event.Settings{})
 	n.blackhole(true)
