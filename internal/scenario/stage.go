@@ -240,7 +240,9 @@ func (s *stage) tearDown() error {
 				errs = append(errs, undo(ctx))
 			}
 		}
-		errs = append(errs, s.conn.Close())
+		if err := s.conn.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("close the connection to RabbitMQ at %s: %w", s.conn.Addr(), err))
+		}
 	}
 	if s.redis != nil {
 		if s.cleans() {
