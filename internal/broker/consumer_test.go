@@ -128,7 +128,9 @@ func TestConsumer_acks(t *testing.T) {
 				t.Fatal(err)
 			}
 			conn.cut()
-			b.awaitReady(t, names[0], len(tt.again)) // before what is published last
+			// Before what is published last: it would go to who is not known to be gone.
+			b.awaitNoConsumer(t, names[0])
+			b.awaitReady(t, names[0], len(tt.again))
 			last, _ := b.consume(t, names[0], 1, false)
 			b.publish(t, b.publisher(t, 10), names[0], "last")
 			var got []string
@@ -148,6 +150,23 @@ func TestConsumer_acks(t *testing.T) {
 			slices.Sort(got)
 			equal(t, "handed over again", got, tt.again)
 		})
+	}
+}
+
+// awaitNoConsumer waits until the broker knows of no consumer of a queue.
+func (b bench) awaitNoConsumer(t *testing.T, queue string) {
+	t.Helper()
+	c := b.dial(t)
+	for ctx := soon(t); ; {
+		_, consumers, _, err := c.Ready(ctx, queue)
+		if err == nil && consumers == 0 {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%s has %d consumers, %v", queue, consumers, err)
+		}
 	}
 }
 
