@@ -22,10 +22,10 @@ demo: build setup-demo ## play scenario crash-claim on a real RabbitMQ and Redis
 test: setup build ## run all tests, with the race detector and a private RabbitMQ and Redis; gets what is missing
 	@echo '· building bin/race/notifylab, for the tests that start it'
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
-	@echo '· go test -race -count=1 ./...'
+	@echo '· go test -race -count=1 -timeout 30m ./...'
 	@reports='$(CURDIR)'/bin/race/reports.$$$$; mkdir -p "$$reports" || exit 1; status=0; \
 	NOTIFYLAB_BIN='$(CURDIR)/bin/race/notifylab' GORACE="$$GORACE log_path='$$reports/race'" \
-		bin/notifylab servers run -- go test -race -count=1 ./... || status=$$?; \
+		bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./... || status=$$?; \
 	for report in "$$reports"/race.*; do \
 		if [ -f "$$report" ]; then cat "$$report"; echo 'make test: a data race, above' >&2; status=1; fi; \
 	done; \
@@ -35,9 +35,9 @@ test: setup build ## run all tests, with the race detector and a private RabbitM
 clusters: setup build ## kill nodes of a RabbitMQ cluster and of a Redis Cluster under load, and print what it came to
 	@echo '· building bin/race/notifylab, for the tests that start it'
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
-	@echo '· go test -race -count=1 -run Clusters ./internal/servers ./internal/lab ./cmd/notifylab'
+	@echo '· go test -race -count=1 -timeout 30m -run Clusters ./internal/servers ./internal/lab ./cmd/notifylab'
 	@NOTIFYLAB_CLUSTER=1 NOTIFYLAB_BIN='$(CURDIR)'/bin/race/notifylab \
-		go test -race -count=1 -p 1 -v -run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab
+		go test -race -count=1 -timeout 30m -p 1 -v -run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab
 
 build: go ## build bin/notifylab
 	@echo '· building bin/notifylab'
