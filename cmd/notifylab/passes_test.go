@@ -35,13 +35,16 @@ func TestGroups(t *testing.T) {
 	for p, end := range ends {
 		watch.awaitLine(fmt.Sprintf("notify P%d  committed %d of %d, lag 0, owner c1, generation 1", p, end, end))
 	}
-	all := c.look("partition", "groups", "notify")
-	for p, end := range ends {
-		want := map[string]any{"kind": "group", "group": "notify", "partition": float64(p), "committed": float64(end), "end": float64(end), "lag": 0.0, "owner": "c1", "generation": 1.0}
-		if got := all[fmt.Sprint(p)]; fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("P%d: %v, want %v", p, got, want)
+	eventually(t, "groups", func() string {
+		all := c.look("partition", "groups", "notify")
+		for p, end := range ends {
+			want := map[string]any{"kind": "group", "group": "notify", "partition": float64(p), "committed": float64(end), "end": float64(end), "lag": 0.0, "owner": "c1", "generation": 1.0}
+			if got := all[fmt.Sprint(p)]; fmt.Sprint(got) != fmt.Sprint(want) {
+				return fmt.Sprintf("P%d: %v, want %v", p, got, want)
+			}
 		}
-	}
+		return ""
+	})
 	reader.signal(syscall.SIGTERM)
 	reader.wantStatus(exitOK)
 	if len(having(reader.lines(), "LEFT group notify, generation 2")) != 1 {

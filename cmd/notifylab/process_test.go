@@ -23,6 +23,7 @@ type running struct {
 	cmd    *exec.Cmd
 	name   string
 	stdout *os.File // our end
+	boots  bool     // a broker of its own
 	ended  chan struct{}
 	status int // as a shell has it; to be read when ended is closed
 
@@ -73,7 +74,7 @@ func (c corner) launchReading(cmd *exec.Cmd, reads bool) *running {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
-	r := &running{t: c.t, cmd: cmd, name: strings.Join(cmd.Args[1:], " "), stdout: outR, ended: make(chan struct{}), changed: make(chan struct{})}
+	r := &running{t: c.t, cmd: cmd, name: strings.Join(cmd.Args[1:], " "), stdout: outR, boots: boots(cmd.Args), ended: make(chan struct{}), changed: make(chan struct{})}
 	if !reads {
 		outR.Close()
 	}
@@ -151,6 +152,12 @@ func (r *running) errors() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.err)
+}
+
+// complaints are the lines of standard error so far but for the news that a server is
+// waited for: on a busy machine none may answer at once.
+func (r *running) complaints() []string {
+	return slices.DeleteFunc(r.errors(), func(line string) bool { return strings.Contains(line, "; waiting for up to ") })
 }
 
 func (r *running) text() string      { return strings.Join(r.lines(), "\n") }
@@ -244,7 +251,7 @@ func (r *running) over() bool {
 
 // limit is how long anything may take, which is longer for what boots a broker.
 func (r *running) limit() time.Duration {
-	if boots(r.cmd.Args) {
+	if r.boots {
 		return 5 * time.Minute
 	}
 	return limit
@@ -253,7 +260,7 @@ func (r *running) limit() time.Duration {
 // boots says whether the program starts servers of its own, whatever there is.
 func boots(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
-		return arg == "soak" || arg == "all" || slices.ContainsFunc(scenario.Catalogue(), func(s scenario.Scenario) bool { return s.Harms && s.Name == arg })
+		return arg == "soak" || arg == "all" || arg == "servers" && !slices.Contains(args, "down") || slices.ContainsFunc(scenario.Catalogue(), func(s scenario.Scenario) bool { return s.Harms && s.Name == arg })
 	}) && !slices.Contains(args, "--help")
 }
 

@@ -43,12 +43,10 @@ func TestProduce_a_count_closes_with_a_tally(t *testing.T) {
 	}
 	rate := 5000 / max(took, 100*time.Millisecond).Seconds()
 	t.Logf("about %.0f a second, in a race build", rate)
-	if rate < 500 {
+	if rate < 50 { // so slow is no busy machine
 		t.Errorf("%.0f a second", rate)
 	}
-	if n := c.ready(c.names().Work(notify.Push)); n != 5000 {
-		t.Errorf("%d messages are in the queue", n)
-	}
+	c.wantReady(c.names().Work(notify.Push), 5000)
 }
 
 // What --body says is published as it is, be it no notification or nothing at all.
@@ -176,10 +174,7 @@ func TestProduce_modes(t *testing.T) {
 						want = 1
 					}
 				}
-				if n := c.ready(c.names().Work(channel)); n != want {
-					t.Errorf("%d on %s, want %d", n, channel, want)
-					continue
-				}
+				c.wantReady(c.names().Work(channel), want)
 				for _, d := range c.consume(channel, want) {
 					n, err := notify.Decode(d.Body)
 					if err != nil || n != (notify.Notification{ID: "m", User: tt.user, Text: "hello \x1b"}) || d.Crash != tt.crash {

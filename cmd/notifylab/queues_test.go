@@ -53,11 +53,15 @@ func (c corner) publish(bodies ...[]byte) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	var receipts []*broker.Receipt
 	for _, body := range bodies {
 		r, err := publisher.Start(ctx, broker.Message{Queue: c.names().Work(notify.Push), ID: "raw", Body: body})
 		if err != nil {
 			c.t.Fatal(err)
 		}
+		receipts = append(receipts, r)
+	}
+	for _, r := range receipts {
 		if fate, err := r.Wait(ctx); fate != broker.Confirmed {
 			c.t.Fatal(fate, err)
 		}
@@ -87,6 +91,20 @@ func (c corner) ready(queue string) int {
 		return -1
 	}
 	return n
+}
+
+// wantReady waits until so many messages wait in a queue. One look may show none: when
+// a quorum queue does not answer at once the broker says 0.
+func (c corner) wantReady(queue string, want int) {
+	c.t.Helper()
+	conn := c.connection()
+	defer conn.Close()
+	eventually(c.t, queue, func() string {
+		if n, _, ok, err := conn.Ready(patience(c.t), queue); n != want || !ok || err != nil {
+			return fmt.Sprintf("%d messages, want %d; there: %t, %v", n, want, ok, err)
+		}
+		return ""
+	})
 }
 
 // consume takes n deliveries of a channel and leaves them there.

@@ -26,7 +26,7 @@ func TestSupervise_names_workers_by_their_READY_and_hands_them_their_flags(t *te
 			t.Errorf("%s ended %d times\n%s", name, n, r.all())
 		}
 	}
-	if len(having(r.lines(), "RESTART")) > 0 || r.errorText() != "" {
+	if len(having(r.lines(), "RESTART")) > 0 || len(r.complaints()) > 0 {
 		t.Error(r.all())
 	}
 }
@@ -79,7 +79,7 @@ func TestSupervise_gives_one_up_and_the_other_goes_on(t *testing.T) {
 	r.awaitLine("SENT email notif:later")
 	r.signal(syscall.SIGINT)
 	r.wantStatus(exitFinding)
-	if got, want := r.errorText(), "notifylab: gave up push-worker-1 after 2 restarts (killed)"; got != want {
+	if got, want := strings.Join(r.complaints(), "\n"), "notifylab: gave up push-worker-1 after 2 restarts (killed)"; got != want {
 		t.Errorf("stderr %q, want %q", got, want)
 	}
 	if len(having(r.lines(), "email-worker-1 ended (exit 0)")) != 1 {
@@ -156,15 +156,10 @@ func TestWorker_whose_work_takes_longer_than_the_grace(t *testing.T) {
 				}
 				r.wantStatus(tt.status)
 			})
-			if r.errorText() != tt.said {
-				t.Errorf("stderr %q, want %q", r.errorText(), tt.said)
+			if said := strings.Join(r.complaints(), "\n"); said != tt.said {
+				t.Errorf("stderr %q, want %q", said, tt.said)
 			}
-			eventually(t, "the message is not back", func() string {
-				if n := c.ready(c.names().Work("push")); n != 1 {
-					return fmt.Sprint(n)
-				}
-				return ""
-			})
+			c.wantReady(c.names().Work("push"), 1) // the message is back
 		})
 	}
 }
@@ -177,12 +172,13 @@ func TestWorker_told_to_stop_finishes_what_is_in_hand_and_gives_back_the_rest(t 
 				t.Parallel()
 				c := newCorner(t)
 				g := newGate(t)
-				r := c.start(append(strings.Fields(args), "--prefetch", "4", "--concurrency", "1", "--provider-url", g.url)...)
+				r := c.start(append(strings.Fields(args), "--prefetch", "4", "--concurrency", "1", "--provider-url", g.url, "--send-timeout", "50s", "--lease", "1m")...)
 				r.awaitLine("READY")
 				const all = 500
 				c.publishN(all)
 				r.awaitLine("RECEIVED push notif:n1")
 				r.signal(sig)
+				r.awaitLine("DRAINING push") // or it may send all before it hears of the signal
 				close(g.open)
 				r.wantStatus(0)
 				sent := len(having(r.lines(), "SENT"))
@@ -190,12 +186,7 @@ func TestWorker_told_to_stop_finishes_what_is_in_hand_and_gives_back_the_rest(t 
 				if received := len(having(r.lines(), "RECEIVED")); sent == 0 || sent == all || received < sent || received-sent > 4 {
 					t.Errorf("%d received, %d sent", received, sent)
 				}
-				eventually(t, "not given back", func() string {
-					if n := c.ready(c.names().Work("push")); n != all-sent {
-						return fmt.Sprintf("%d of %d", n, all-sent)
-					}
-					return ""
-				})
+				c.wantReady(c.names().Work("push"), all-sent) // the rest is given back
 			})
 		}
 	}
