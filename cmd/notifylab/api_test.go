@@ -103,8 +103,9 @@ func (c corner) startUsualAPI(t *testing.T) (*running, string) {
 	}
 	ln.Close()
 	r := c.start("api")
-	r.await("address", func() bool { return len(r.errors()) > 0 })
-	if len(having(r.errors(), "api at")) > 0 {
+	there := func() bool { return len(having(r.errors(), "api at")) > 0 }
+	r.await("address", func() bool { return there() || r.over() })
+	if there() {
 		return r, "localhost:3100"
 	}
 	r.wantStatus(exitUnavailable) // somebody was faster
@@ -172,7 +173,18 @@ func (n *heldNetwork) holding() (release func()) {
 // is let in, and that is a clean end. (mtlynch/picoshare#571)
 func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	t.Parallel()
-	c := newCorner(t)
+	shared := newCorner(t)
+	for try := 1; !answersAtSIGTERM(t, cornerAt(t, shared.amqp, shared.redis)); try++ {
+		if try == 5 {
+			t.Fatal("each time they waited longer than a confirm may take")
+		}
+	}
+}
+
+// answersAtSIGTERM returns false, and has judged nothing, if the machine is too busy to
+// do all in the time that a confirm may take.
+func answersAtSIGTERM(t *testing.T, c corner) bool {
+	t.Helper()
 	network := newHeldNetwork(t, c.amqp)
 	behind := c
 	behind.amqp = network.url
@@ -187,7 +199,9 @@ func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	if status, err := post(); status != 202 || err != nil {
 		t.Fatal(status, err)
 	}
-	release := network.holding()
+	conn := c.connection()
+	began, release := time.Now(), network.holding()
+	late := func() bool { return time.Since(began) > 4*time.Second } // of 5 s
 	answers := make(chan string, 20)
 	for range cap(answers) {
 		go func() {
@@ -197,8 +211,8 @@ func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 	}
 	for _, channel := range notify.Channels() { // their messages have arrived
 		eventually(t, "messages", func() string {
-			if n := c.ready(c.names().Work(channel)); n != 21 {
-				return fmt.Sprint(n, " on ", channel)
+			if n, _, _, err := conn.Ready(patience(t), c.names().Work(channel)); (n != 21 || err != nil) && !late() {
+				return fmt.Sprint(n, " on ", channel, err)
 			}
 			return ""
 		})
@@ -213,15 +227,21 @@ func TestAPI_SIGTERM_answers_what_is_in_flight(t *testing.T) {
 		return address
 	})
 	release()
+	var wrong []string
 	for range cap(answers) {
 		if a := <-answers; a != "202 <nil>" {
-			t.Error(a)
+			wrong = append(wrong, a)
 		}
 	}
-	api.wantStatus(exitOK)
-	if len(api.lines()) > 0 || len(having(api.errors(), "notifylab:")) > 0 {
-		t.Error(api.all())
+	if late() {
+		api.wait()
+		return false
 	}
+	api.wantStatus(exitOK)
+	if len(wrong) > 0 || len(api.lines()) > 0 || len(having(api.complaints(), "notifylab:")) > 0 {
+		t.Errorf("%q\n%s", wrong, api.all())
+	}
+	return true
 }
 
 // megaease/easeprobe#89

@@ -111,7 +111,7 @@ func TestExamples_run(t *testing.T) {
 				r.signal(syscall.SIGINT)
 			}
 			r.wantStatus(0)
-			if len(having(r.errors(), "notifylab:")) > 0 {
+			if len(having(r.complaints(), "notifylab:")) > 0 {
 				t.Error(r.all())
 			}
 		})

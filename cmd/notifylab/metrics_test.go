@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 				t.Error(status)
 			}
 			r.stop()
-			if len(r.errors()) != 1 {
+			if len(r.complaints()) != 1 {
 				t.Error(r.all())
 			}
 		})
