@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,6 +146,17 @@ func (c corner) placed(args []string) []string {
 		}
 	}
 	return append(append([]string(nil), args...), own...)
+}
+
+// awaitProcesses waits until there are so many of the corner's processes, or more.
+func (c corner) awaitProcesses(n int) {
+	c.t.Helper()
+	eventually(c.t, "processes are missing", func() string {
+		if found := c.processes(); len(found) < n {
+			return fmt.Sprint("only ", found)
+		}
+		return ""
+	})
 }
 
 // awaitNoProcess waits until none of the corner's processes is left.
