@@ -59,19 +59,23 @@ func TestEvents(t *testing.T) {
 	}
 
 	// All that the workers have printed, and each worker's in its order.
-	all := c.journal()
-	for i, w := range workers {
-		source := []string{"push-worker-1", "push-worker-2", "email-worker-1"}[i]
-		var got []string
-		for _, e := range all {
-			if e.Source == source && !e.Detail {
-				got = append(got, string(e.Kind)+" "+e.ID)
+	var all []event.Event
+	eventually(t, "the journal", func() string { // Redis may have the last yet to do
+		all = c.journal()
+		for i, w := range workers {
+			source := []string{"push-worker-1", "push-worker-2", "email-worker-1"}[i]
+			var got []string
+			for _, e := range all {
+				if e.Source == source && !e.Detail {
+					got = append(got, string(e.Kind)+" "+e.ID)
+				}
+			}
+			if len(got) != len(w.lines()) {
+				return fmt.Sprintf("%s: %d in the journal, want %d: %q\n%s", source, len(got), len(w.lines()), got, w.all())
 			}
 		}
-		if len(got) != len(w.lines()) {
-			t.Errorf("%s: %d in the journal, want %d: %q\n%s", source, len(got), len(w.lines()), got, w.all())
-		}
-	}
+		return ""
+	})
 	if n := len(of(all, event.Sent)); n != 6 {
 		t.Errorf("%d sent", n)
 	}
@@ -118,7 +122,15 @@ func TestEvents_crash_is_there_before_the_crash(t *testing.T) {
 	r.awaitLines(n, "RESTART")
 	r.awaitLines(n+1, "READY")
 	r.stop()
-	all := c.journal()
+	var all, restarts []event.Event
+	eventually(t, "the journal", func() string { // Redis may have the last yet to do
+		all = c.journal()
+		crashes, ends := of(all, event.Crash), of(all, event.Exited)
+		if restarts = of(all, event.Restart); len(crashes) != n || len(restarts) != n || len(ends) != 1 {
+			return fmt.Sprintf("%d crashes, %d restarts, %d ends", len(crashes), len(restarts), len(ends))
+		}
+		return ""
+	})
 	dead := map[int]string{}
 	for _, e := range all {
 		if e.Source == "push-worker-1" && dead[e.PID] != "" {
@@ -131,14 +143,10 @@ func TestEvents_crash_is_there_before_the_crash(t *testing.T) {
 	if len(dead) != n {
 		t.Errorf("%d of %d crashes are there", len(dead), n)
 	}
-	restarts := of(all, event.Restart)
 	for _, e := range restarts {
 		if e.Source != "supervisor" || e.Owner != "push-worker-1" || e.Exit != "killed" {
 			t.Errorf("%+v", e)
 		}
-	}
-	if len(restarts) != n || len(of(all, event.Exited)) != 1 {
-		t.Errorf("%d restarts, %d ends", len(restarts), len(of(all, event.Exited)))
 	}
 }
 
@@ -150,9 +158,12 @@ func TestEvents_journal_off(t *testing.T) {
 	c.run("produce", "--mode", "crash").wantStatus(0)
 	r.awaitLine("RESTART")
 	r.awaitLines(2, "SENT")
-	if all := c.look("queue", "queues"); all[c.ns+".notify.push"]["consumers"] != 1.0 {
-		t.Errorf("queues: %v", all)
-	}
+	eventually(t, "queues", func() string {
+		if all := c.look("queue", "queues"); all[c.ns+".notify.push"]["consumers"] != 1.0 {
+			return fmt.Sprint(all)
+		}
+		return ""
+	})
 	r.stop()
 	if n := c.store().Exists(patience(t), c.key("lab:journal")).Val(); n != 0 {
 		t.Error("there is a journal")
@@ -173,13 +184,13 @@ func TestEvents_Redis_away_slows_no_send(t *testing.T) {
 		return ""
 	})
 	redis.signal(syscall.SIGSTOP)
-	const n = 400
+	const n = 2000
 	c.publishN(n)
 	w.awaitLines(n, `"sent"`)
 	all := w.events()
 	sent := of(all, event.Sent)
-	// A command's time-out for each would make it 25 s and more.
-	if took := sent[n-1].Time.Sub(of(all, event.Received)[0].Time); took > 15*time.Second {
+	// A command's time-out for each would make it 125 s and more.
+	if took := sent[n-1].Time.Sub(of(all, event.Received)[0].Time); took > time.Minute {
 		t.Errorf("%d sends took %v", n, took)
 	}
 	redis.signal(syscall.SIGCONT)
@@ -227,8 +238,14 @@ func TestEvents_are_escaped(t *testing.T) {
 	c.run("produce", "--channel", "push", "--text", "\x1b[31mred\u202e").wantStatus(0)
 	w.awaitLine("SENT")
 	w.stop()
-	r := c.run("events")
-	r.wantStatus(0)
+	var r *running
+	eventually(t, "it is not in the journal", func() string {
+		r = c.run("events")
+		if r.wantStatus(0); len(having(r.lines(), "SENT")) == 0 {
+			return r.all()
+		}
+		return ""
+	})
 	if strings.ContainsAny(r.text(), "\x1b\u202e") || len(having(r.lines(), `"\x1b[31mred\u202e"`)) != 1 {
 		t.Errorf("%q", r.text())
 	}

@@ -31,6 +31,9 @@ func TestWorker_says_nothing_after_a_crash(t *testing.T) {
 				said[string(event.Encode(e))] = true
 			}
 		}
+		if len(journalled) == 0 {
+			t.Fatal("nothing journalled")
+		}
 		if n := len(journalled); n != len(printed) || journalled[n-1].Kind != event.Crash {
 			t.Errorf("%d journalled, %d printed, the last is %+v", n, len(printed), journalled[n-1])
 		}
