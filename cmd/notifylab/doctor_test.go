@@ -17,14 +17,19 @@ func (c corner) examined(status int, args ...string) map[string]symptom {
 	c.t.Helper()
 	r := c.run(append([]string{"doctor", "-o", "json"}, args...)...)
 	r.wantStatus(status)
+	return r.symptoms()
+}
+
+func (r *running) symptoms() map[string]symptom {
+	r.t.Helper()
 	if r.errorText() != "" {
-		c.t.Error(r.all())
+		r.t.Error(r.all())
 	}
 	all := map[string]symptom{}
 	for _, o := range r.objects() {
 		text := func(field string) string { return fmt.Sprint(o[field]) }
 		if o["kind"] != "symptom" || len(o) != 5 {
-			c.t.Errorf("got %v", o)
+			r.t.Errorf("got %v", o)
 		}
 		all[text("what")] = symptom{What: text("what"), Status: text("status"), Is: text("is"), Do: text("do")}
 	}
