@@ -145,8 +145,8 @@ func TestCompose_commands(t *testing.T) {
 		}
 		return own
 	}
-	up := func(name string) *running {
-		r := c.launch(command(t, append(local(name, services[name].Command), "--namespace", c.ns)...))
+	up := func(name string, flags ...string) *running {
+		r := c.launch(command(t, slices.Concat(local(name, services[name].Command), flags, []string{"--namespace", c.ns})...))
 		check := local(name, services[name].Healthcheck.Test[2:])
 		eventually(t, name+" does not become healthy", func() string {
 			if r.over() {
@@ -160,7 +160,8 @@ func TestCompose_commands(t *testing.T) {
 		})
 		return r
 	}
-	provider, api, email, push := up("provider"), up("api"), up("email-worker"), up("push-worker")
+	lease := []string{"--lease", "1m"} // nobody waits so long here for one to run out
+	provider, api, email, push := up("provider"), up("api"), up("email-worker"), up("push-worker", lease...)
 	post := func(method, path, body string, want int) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(patience(t), method, "http://"+at["api"]+path, strings.NewReader(body))
@@ -184,11 +185,12 @@ func TestCompose_commands(t *testing.T) {
 	post("POST", "/api/notify", `{"mode":"crash-claim"}`, http.StatusAccepted)
 	push.awaitLine("CRASH — worker dying AFTER claim, BEFORE send")
 	push.wantStatus(137)
-	push = up("push-worker")          // as Docker does
-	within(t, 5*time.Second, func() { // the shared slots tell at once who is dead
+	push = up("push-worker", lease...) // as Docker does
+	within(t, 5*time.Second, func() {  // the shared slots tell at once who is dead
 		push.awaitLine("CLAIM RECOVERED")
 		push.awaitLine("SENT push notif:")
 	})
+	provider.awaitLines(2, "ACCEPTED push")
 	if n := len(having(provider.lines(), "ACCEPTED push")); n != 2 {
 		t.Errorf("%d accepted\n%s", n, provider.all())
 	}

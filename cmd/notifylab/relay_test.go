@@ -85,21 +85,26 @@ func TestBroker_falls_silent(t *testing.T) {
 	}{
 		"produce, before it has queues": {openOK, "produce --publish-timeout 300ms", exitUnavailable,
 			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
-		"supervise, before it has queues": {openOK, "supervise push=1 --connect-timeout 1s -- --publish-timeout 300ms", exitUnavailable,
+		"supervise, before it has queues": {openOK, "supervise push=1 -- --publish-timeout 300ms", exitUnavailable,
 			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
-		"a worker, before it has queues": {openOK, "worker push --publish-timeout 300ms --connect-timeout 1s", exitUnavailable,
+		"a worker, before it has queues": {openOK, "worker push --publish-timeout 300ms", exitUnavailable,
 			"notifylab: RabbitMQ does not answer at HOST: no answer within 300ms"},
-		"produce, before the first confirm": {selectOK, "produce --count 10000 --publish-timeout 1s", exitFinding,
-			"notifylab: stopped after 2000 of 10000 events: 4000 messages in flight: no answer within 1s"},
+		"produce, before the first confirm": {selectOK, "produce --declare=false --count 10000 --publish-timeout 5s", exitFinding,
+			"notifylab: stopped after 2000 of 10000 events: 4000 messages in flight: no answer within 5s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			silent := mutedAfter(t, shared.amqp, tt.last)
-			r := cornerAt(t, silent, shared.redis).run(strings.Fields(tt.args)...)
+			c := cornerAt(t, shared.amqp, shared.redis)
+			if strings.Contains(tt.args, "--declare=false") {
+				c.run("produce").wantStatus(exitOK) // which makes them
+			}
+			c.amqp = silent
+			r := c.run(strings.Fields(tt.args)...)
 			r.wantStatus(tt.status)
 			u, err := url.Parse(silent)
 			do(t, "parse", err)
-			if want := strings.ReplaceAll(tt.want, "HOST", u.Host); len(r.errors()) == 0 || r.errors()[0] != want {
+			if want := strings.ReplaceAll(tt.want, "HOST", u.Host); len(r.complaints()) == 0 || r.complaints()[0] != want {
 				t.Errorf("%q, want %s", r.errors(), want)
 			}
 		})

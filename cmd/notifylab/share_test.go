@@ -21,13 +21,14 @@ func TestSupervise_shares_a_queue(t *testing.T) {
 	few := []string{"--events", "summary", "--journal", "off", "--idempotency", "on", "--claim-lease", "on", "--prefetch", "4", "--concurrency", "4"}
 	t.Run("among eight that are alike", func(t *testing.T) {
 		t.Parallel()
-		if poor, events := shareOut(t, workers, few); len(poor) > 0 {
+		// It takes so long that who stands still for a second or two has his share yet.
+		if poor, events := shareOut(t, workers, 200*time.Millisecond, few); len(poor) > 0 {
 			t.Errorf("%q have less than half of their share: %v", poor, events)
 		}
 	})
 	t.Run("not with one that takes less", func(t *testing.T) {
 		t.Parallel()
-		poor, sent := shareOut(t, workers-1, few, "--prefetch", "1", "--concurrency", "1")
+		poor, sent := shareOut(t, workers-1, 20*time.Millisecond, few, "--prefetch", "1", "--concurrency", "1")
 		if want := []string{"push-worker-8"}; !slices.Equal(poor, want) {
 			t.Errorf("%q have less than half of their share, want %q: %v", poor, want, sent)
 		}
@@ -35,14 +36,15 @@ func TestSupervise_shares_a_queue(t *testing.T) {
 }
 
 // shareOut has so many workers, and one more with other flags, if there are any, send
-// what is published while all are there. It returns how many each sent, by their own
-// events, and who sent less than half of an even share.
-func shareOut(t *testing.T, workers int, flags []string, others ...string) (poor []string, sent map[string]int) {
+// what is published while all are there, to a provider that takes delay for each. It
+// returns how many each sent, by their own events, and who sent less than half of an
+// even share.
+func shareOut(t *testing.T, workers int, delay time.Duration, flags []string, others ...string) (poor []string, sent map[string]int) {
 	t.Helper()
 	const messages = 800
 	c := newCorner(t)
 	// They wait for the provider and not for this machine.
-	p := provider.New(provider.Options{Faults: provider.Faults{Delay: []provider.Delay{{For: 20 * time.Millisecond}}}})
+	p := provider.New(provider.Options{Faults: provider.Faults{Delay: []provider.Delay{{For: delay}}}})
 	listening, err := p.Listen("")
 	if err != nil {
 		t.Fatal(err)
