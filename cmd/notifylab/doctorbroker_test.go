@@ -57,20 +57,24 @@ func TestDoctor_inside_the_broker(t *testing.T) {
 		}
 	}
 	// rabbitmqctl has 15 s and the management API has 3, which are too few for a busy
-	// machine: then it is asked again.
-	examined := func(c corner, tooSlow string, status int, args ...string) (all map[string]symptom) {
+	// machine: then it is asked again. One on which it takes this long each time shows
+	// nothing.
+	examined := func(c corner, tooSlow string, status int, args ...string) map[string]symptom {
 		t.Helper()
-		eventually(t, "not seen", func() string {
+		for try := 1; ; try++ {
 			r := c.run(append([]string{"doctor", "-o", "json"}, args...)...)
 			r.wait()
-			all = r.symptoms()
-			if s := all["alarms"]; s.Status == unseen && strings.Contains(s.Is, tooSlow) {
-				return s.Is
+			all := r.symptoms()
+			if s := all["alarms"]; s.Status != unseen || !strings.Contains(s.Is, tooSlow) || try == 6 {
+				r.wantStatus(status)
+				return all
 			}
-			r.wantStatus(status)
-			return ""
-		})
-		return all
+			began := time.Now()
+			eval("ok.")
+			if took := time.Since(began); try == 5 && took > 10*time.Second {
+				t.Skipf("rabbitmqctl takes %v", took)
+			}
+		}
 	}
 	const killed = "signal: killed"
 	all := examined(c, killed, 0, "--strict")

@@ -66,18 +66,20 @@ func shareOut(t *testing.T, workers int, delay time.Duration, flags []string, ot
 	for i := range workers {
 		sent[fmt.Sprintf("push-worker-%d", i+1)] = 0
 	}
-	total := 0
+	kinds, ids, total := map[event.Kind]int{}, map[string]bool{}, 0
 	for _, r := range all {
 		r.stop()
 		for _, e := range r.events() {
+			kinds[e.Kind]++
 			if e.Kind == event.Sent {
+				ids[e.ID] = true
 				sent[e.Source]++
 				total++
 			}
 		}
 	}
-	if len(sent) != workers || total != messages {
-		t.Errorf("%d of %d sent: %v", total, messages, sent)
+	if len(sent) != workers || len(ids) != messages || total != messages {
+		t.Errorf("%d of %d sent, %d times: %v, %v", len(ids), messages, total, sent, kinds)
 	}
 	for name, n := range sent {
 		if n < messages/workers/2 {

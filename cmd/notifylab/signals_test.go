@@ -172,7 +172,7 @@ func TestStdout_closed_early(t *testing.T) {
 		{"scenario fan-out --repeat 50", "lesson"},
 		{"scenario fan-out --repeat 50 -v -o json", "queued"},
 		{"scenario all", "QUEUED"},
-		{"matrix --only none/before-ack/kill --only lease/after-claim/stop -o json", `"cell"`},
+		{"matrix --only none/before-ack/kill --only lease/after-claim/stop --repeat 5 -o json", `"cell"`},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
