@@ -134,7 +134,7 @@ func (a *app) byRabbitmqctl(ctx context.Context, node string) (inside, error) {
 		return inside{}, err
 	}
 	host, port, _ := net.SplitHostPort(addr)
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	ctx, cancel := answerWithin(ctx, 30*time.Second) // it starts an Erlang, and may have a busy machine for that
 	defer cancel()
 	var text string
 	if up, runs := servers.Running(a.state()); runs == nil && nodeAt(addr, up.AMQPURL) != "" {
@@ -143,6 +143,9 @@ func (a *app) byRabbitmqctl(ctx context.Context, node string) (inside, error) {
 		return inside{}, errors.New("no rabbitmqctl for a broker on another machine")
 	} else {
 		text, err = askRabbitmqctl(ctx, insideQuery)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("rabbitmqctl: %w", context.Cause(ctx))
 	}
 	if err != nil {
 		return inside{}, err
