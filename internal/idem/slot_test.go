@@ -141,6 +141,22 @@ func TestSlot_DeadIsNotGuessed(t *testing.T) {
 	})
 }
 
+// A child that is being started has the slot's file too, for a moment.
+func TestSlot_FreeThoughAChildHasIt(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	me, gone := takeSlot(t, dir), takeSlot(t, dir)
+	child, err := unix.Dup(int(gone.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	if err := gone.Free(); err != nil {
+		t.Fatal(err)
+	}
+	dead(t, me, gone.Owner(), true)
+}
+
 // A probe has the lock for a moment, which makes no start take another slot.
 func TestLock_OutlastsAProbe(t *testing.T) {
 	t.Parallel()
