@@ -14,7 +14,7 @@ import (
 
 // ttl is how long the tests' readers may be silent. Longer than a busy machine takes
 // to let them speak: who is put out by mistake does no harm, but no test is about it.
-const ttl = 5 * time.Second
+const ttl = 2 * time.Second
 
 // ofPartition returns the first of some posts that goes into one of these partitions.
 func (c *crew) ofPartition(all []Post, partitions []int) *Post {
