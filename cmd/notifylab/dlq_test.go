@@ -431,17 +431,16 @@ func TestDLQ_replay_of_what_the_broker_parked(t *testing.T) {
 	do(t, "channel", err)
 	all, err := ch.Consume(c.work(), "", false, false, false, false, nil)
 	do(t, "consume", err)
-	for ctx := patience(t); c.ready(c.deadLetters()) == 0; {
-		for range broker.DeliveryLimit + 1 {
-			select {
-			case m := <-all:
-				do(t, "nack", m.Nack(false, true))
-			case <-ctx.Done():
-				t.Fatal("no delivery")
-			}
+	ctx := patience(t)
+	for range broker.DeliveryLimit + 1 {
+		select {
+		case m := <-all:
+			do(t, "nack", m.Nack(false, true))
+		case <-ctx.Done():
+			t.Fatal("no delivery")
 		}
-		c.wantReady(c.deadLetters(), 1)
 	}
+	c.wantReady(c.deadLetters(), 1)
 	conn.Close()
 	list := c.run("dlq", "list", "push")
 	if parked := having(list.lines(), "n1", "delivery_limit (the broker)"); len(parked) != 1 || !dated(parked[0], began) {
