@@ -23,7 +23,7 @@ const Timeout = time.Second
 
 // ErrURL says that a URL does not parse. The URL is not in the error: it may
 // hold a password.
-var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0; a Cluster: redis://host:6379?addr=host2:6379; Sentinels: redis://host:26379?master_name=name&addr=host2:26379)")
+var ErrURL = errors.New("not a Redis URL (redis://user:password@host:6379/0; a Cluster: redis://host:6379?addr=host2:6379; Sentinels: redis://host:26379?master_name=name&password=redis-password&addr=host2:26379)")
 
 // ErrTLS says that something answered with a certificate that is not trusted.
 var ErrTLS = errors.New("no trusted TLS connection")

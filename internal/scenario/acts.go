@@ -150,10 +150,12 @@ func (s *stage) startMessage(ctx context.Context, p post, m broker.Message) (con
 	}
 }
 
-// worker starts a worker of a channel and returns when it is ready.
+// worker starts a worker of a channel and returns when it is ready. The stage has made
+// its queues: a worker that is ended while it makes some could have them made after the
+// clean-up.
 func (s *stage) worker(ctx context.Context, c notify.Channel, flags ...string) (*supervise.Process, error) {
 	argv := append(append([]string(nil), s.Worker(c)...),
-		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json",
+		"--namespace", string(s.Namespace), "--state-dir", s.dir, "-o", "json", "--declare=false",
 		"--provider-url", s.listening.URL(), "--prefetch", strconv.Itoa(s.prefetch()), "--concurrency", strconv.Itoa(s.concurrency()), "--queue-expires", s.expiry().String(), "--key-expires", keyMemory.String())
 	if s.Settings.Ack == "early" { // of no lab's settings, but the worker's own
 		argv = append(argv, "--ack", "early")

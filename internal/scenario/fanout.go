@@ -10,9 +10,9 @@ import (
 	"notifylab/internal/provider"
 )
 
-// slowness is how long the provider takes for email in the third act, and how long if a
-// machine that stood still for that needs the act again.
-var slowness = []time.Duration{2 * time.Second, 4 * time.Second, 4 * time.Second}
+// slowness is how long the provider takes for email in the third act. A machine that
+// stood still for that needs the act again, and longer.
+const slowness = 2 * time.Second
 
 func fanOut() Scenario {
 	return Scenario{
@@ -59,7 +59,7 @@ func playFanOut(ctx context.Context, s *stage) error {
 	if err := playEmailDown(ctx, s); err != nil {
 		return err
 	}
-	for i, takes := range slowness {
+	for i, takes := range []time.Duration{slowness, 2 * slowness, 2 * slowness} {
 		if held, err := playEmailSlow(ctx, s, 3+i, takes); held || err != nil {
 			return err
 		}

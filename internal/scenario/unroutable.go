@@ -58,7 +58,7 @@ func playUnroutable(ctx context.Context, s *stage) error {
 	if err := s.awaitSettled(ctx, first.ID, notify.Push); err != nil || told == nil { // who isn't told has lost it
 		return err
 	}
-	if _, err := s.worker(ctx, notify.Email); err != nil {
+	if _, err := s.worker(ctx, notify.Email, "--declare"); err != nil { // it makes its queue
 		return err
 	}
 	if err := s.send(ctx, first, notify.Email); err != nil {
