@@ -106,9 +106,7 @@ func TestREADME_lessons_by_hand(t *testing.T) {
 	c := newCorner(t).shell()
 	events := c.workersOf(blocks[0])
 	c.learn(blocks[1], "", events)
-	if n := c.ready(c.ns + ".push.dlq"); n != 1 {
-		t.Errorf("%d dead letters", n)
-	}
+	c.wantReady(c.ns+".push.dlq", 1)
 }
 
 // And by curl.
