@@ -201,6 +201,32 @@ func TestRun_keeps(t *testing.T) {
 	}
 }
 
+// TestRun_workers_make_no_queues: one that is ended while it does so could have them made
+// after the clean-up. Here one starts again when a queue is gone.
+func TestRun_workers_make_no_queues(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.Settings, r.Keep = event.Settings{Idempotency: true}, true
+	ctx := within(t)
+	conn := r.dial(t, ctx)
+	unused := r.topology(0).Retry(notify.Push, delays()[0])
+	r.Emit = func(e event.Event) {
+		r.story.Add(e)
+		if e.Kind == event.Crash {
+			if err := conn.Delete(ctx, unused); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if v := r.run(t, named(t, "crash-claim")); v.Status != NotHeld { // it is missed
+		t.Error(explain(v))
+	}
+	if _, _, there, err := conn.Ready(ctx, unused); there || err != nil {
+		t.Errorf("%s was made anew: %t, %v", unused, there, err)
+	}
+	r.clean(t, ctx)
+}
+
 func (r rig) clean(t testing.TB, ctx context.Context) {
 	t.Helper()
 	_, err := idem.Forget(ctx, r.redis(t), r.Namespace)
