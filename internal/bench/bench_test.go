@@ -55,22 +55,7 @@ func TestRun(t *testing.T) {
 	figures := map[string]Figure{}
 	var names []string
 	cfg.Emit = func(f Figure) { names = append(names, f.Name); figures[f.Name] = f }
-	last := 0
-	cfg.Progress = func(what string, step, steps int) {
-		if step != last+1 || step > steps {
-			t.Errorf("%s is step %d of %d, after %d", what, step, steps, last)
-		}
-		last = step
-		if step == steps {
-			last = -1
-		}
-	}
-	if err := Run(patient(t), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if last != -1 {
-		t.Errorf("step %d was the last", last)
-	}
+	runToTheEnd(t, cfg)
 	if !slices.Equal(names, Names(cfg)) {
 		t.Errorf("figures %q, want %q", names, Names(cfg))
 	}
@@ -95,6 +80,48 @@ func TestRun(t *testing.T) {
 		}
 	}
 	nothingIsLeft(t, cfg)
+}
+
+// runToTheEnd runs it, and sees that the steps are as many as it says.
+func runToTheEnd(t *testing.T, cfg Config) {
+	t.Helper()
+	last, all := 0, 0
+	cfg.Progress = func(what string, step, steps int) {
+		if step != last+1 || step > steps {
+			t.Errorf("%s is step %d of %d, after %d", what, step, steps, last)
+		}
+		last, all = step, steps
+	}
+	if err := Run(patient(t), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if last != all {
+		t.Errorf("step %d of %d was the last", last, all)
+	}
+}
+
+// With one figure alone there are as many steps as that takes.
+func TestRun_only(t *testing.T) {
+	t.Parallel()
+	for only, want := range map[string]string{
+		"publish/bare":    "publish/bare",
+		"publish/produce": "publish/bare publish/produce",
+		"consume/bare":    "consume/bare",
+		"consume/record":  "consume/bare consume/record",
+		"recovery/second": "recovery/second",
+	} {
+		t.Run(only, func(t *testing.T) { // one at a time
+			cfg := newConfig(t)
+			cfg.Only, cfg.Messages, cfg.Rounds = []string{only}, 50, 2
+			var got []string
+			cfg.Emit = func(f Figure) { got = append(got, f.Name) }
+			runToTheEnd(t, cfg)
+			if strings.Join(got, " ") != want {
+				t.Errorf("got %q", got)
+			}
+			nothingIsLeft(t, cfg)
+		})
+	}
 }
 
 // nothingIsLeft looks for queues and keys of a run.
