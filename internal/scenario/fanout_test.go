@@ -8,6 +8,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
+	"notifylab/internal/supervise"
 )
 
 // While the push worker stands still the provider gets done with the slow email. That
@@ -29,6 +30,9 @@ func TestFanOut_on_a_machine_that_stands_still(t *testing.T) {
 			push = e.PID
 		case email && strings.HasSuffix(e.ID, "-2"):
 			signal(unix.SIGSTOP)
+			if err := supervise.AwaitStopped(t.Context(), push); err != nil { // on a busy machine not at once
+				t.Error(err)
+			}
 		case email && strings.HasSuffix(e.ID, "-3"):
 			signal(unix.SIGCONT)
 		}
