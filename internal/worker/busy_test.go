@@ -11,6 +11,7 @@ import (
 	"notifylab/internal/idem"
 	"notifylab/internal/notify"
 	"notifylab/internal/provider"
+	"notifylab/internal/supervise"
 )
 
 // foreign is a worker of another machine, of which nobody here can tell whether
@@ -29,6 +30,7 @@ func TestBusy_UntilItsOwnerDies(t *testing.T) {
 	r.publish(note7("n"), "")
 	r.awaitHeld("n")
 	r.ok(owner.Signal(unix.SIGSTOP)) // it keeps its lock, and takes no more
+	r.ok(supervise.AwaitStopped(r.ctx, owner.Pid()))
 	w := r.start()
 	r.publish(note7("n"), "") // one of these two is for the other worker
 	r.publish(note7("n"), "")
