@@ -87,6 +87,7 @@ func (sh *shift) begin(ctx context.Context, h *handling) {
 	}
 	sh.all.Go(func() {
 		end := sh.handle(ctx, h)
+		h.ended(end) // before another begins, which may kill the worker
 		sh.leave(places)
 		sh.after(ctx, h, end)
 	})
@@ -130,10 +131,7 @@ func (sh *shift) after(ctx context.Context, h *handling, end ending) {
 		sh.waiting.add(h)
 	case uncopied:
 		sh.all.Go(func() { sh.copyLater(ctx, h) })
-	case settled:
-		h.ended()
 	case left:
-		h.ended()
 		if h.begun && sh.s.Err() != nil && !sh.AckEarly { // the broker has it back
 			h.say(event.Event{Kind: event.Dropped, Detail: true})
 		}
@@ -161,10 +159,12 @@ func (sh *shift) copyLater(ctx context.Context, h *handling) {
 		if sh.AckEarly {
 			h.note("lost: acked early, and no copy could be made")
 		}
+		h.ended(left)
 		sh.after(ctx, h, left)
 		return
 	}
 	end := h.copy(ctx)
+	h.ended(end)
 	sh.leave(1)
 	sh.after(ctx, h, end)
 }

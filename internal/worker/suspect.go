@@ -32,10 +32,10 @@ func (h *handling) poison(ctx context.Context) bool {
 	return err == nil && n > h.MaxCrashes
 }
 
-// ended forgets that a suspect was counted: its handling has come to an end,
-// whichever, so it did not kill the worker.
-func (h *handling) ended() {
-	if !h.counted {
+// ended forgets that a suspect was counted, if its handling has come to an end,
+// whichever: it did not kill the worker.
+func (h *handling) ended(end ending) {
+	if !h.counted || end == busy || end == uncopied {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), idem.Timeout)
