@@ -123,7 +123,11 @@ func TestRun_a_program_that_goes_missing_counts_as_a_death(t *testing.T) {
 	policy.MaxRestarts = 2
 	b := newBench(t, Config{Policy: policy})
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.Symlink(os.Args[0], script); err != nil {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, script); err != nil {
 		t.Fatal(err)
 	}
 	c := child("work w")
