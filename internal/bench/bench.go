@@ -117,7 +117,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	var wanted []part
 	for _, p := range parts() {
-		if b.wants(p.name) {
+		if b.wantsOf(p.name) {
 			wanted = append(wanted, p)
 			b.steps += p.steps(b)
 		}
@@ -133,10 +133,17 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return nil
 }
 
-// wants says whether a figure is to be measured, or any of a part.
-func (b *bench) wants(name string) bool {
+// wants says whether a figure is to be measured.
+func (b *bench) wants(figure string) bool {
 	return len(b.Only) == 0 || slices.ContainsFunc(b.Only, func(only string) bool {
-		return name == only || strings.HasPrefix(only, name+"/") || strings.HasPrefix(name, only+"/")
+		return only == figure || strings.HasPrefix(figure, only+"/")
+	})
+}
+
+// wantsOf says whether any figure of a part is.
+func (b *bench) wantsOf(part string) bool {
+	return len(b.Only) == 0 || slices.ContainsFunc(b.Only, func(only string) bool {
+		return only == part || strings.HasPrefix(only, part+"/")
 	})
 }
 

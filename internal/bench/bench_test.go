@@ -109,6 +109,7 @@ func TestRun_only(t *testing.T) {
 		"consume/bare":    "consume/bare",
 		"consume/record":  "consume/bare consume/record",
 		"recovery/second": "recovery/second",
+		"recovery":        "recovery recovery/second",
 	} {
 		t.Run(only, func(t *testing.T) { // one at a time
 			cfg := newConfig(t)

@@ -41,7 +41,7 @@ func (b *bench) recovery(ctx context.Context) error {
 	return nil
 }
 
-func recoveryNames() []string { return []string{"recovery/restarted", "recovery/second"} }
+func recoveryNames() []string { return []string{"recovery", "recovery/second"} }
 
 // working is some workers as processes, with a provider of their own.
 type working struct {

@@ -50,14 +50,22 @@ func TestWants(t *testing.T) {
 		name string
 		want bool
 	}{
-		{nil, "consume", true}, {nil, "consume/lease", true},
+		{nil, "consume/lease", true},
 		{[]string{"consume"}, "consume/lease", true}, {[]string{"consume"}, "publish/bare", false},
-		{[]string{"consume/lease"}, "consume", true}, {[]string{"consume/lease"}, "consume/lease", true}, {[]string{"consume/lease"}, "consume/lease+key", false},
+		{[]string{"consume/lease"}, "consume/lease", true}, {[]string{"consume/lease"}, "consume/lease+key", false},
 		{[]string{"memory/10000"}, "memory/1000", false}, {[]string{"latency", "recovery"}, "recovery/second", true},
+		{[]string{"recovery"}, "recovery", true}, {[]string{"recovery/second"}, "recovery", false},
 	} {
-		if got := (&bench{Config: Config{Only: c.only}}).wants(c.name); got != c.want {
+		b := &bench{Config: Config{Only: c.only}}
+		if got := b.wants(c.name); got != c.want {
 			t.Errorf("only %q: %s is %t", c.only, c.name, got)
 		}
+		if part, _, _ := strings.Cut(c.name, "/"); c.want && !b.wantsOf(part) {
+			t.Errorf("only %q: nothing of %s", c.only, part)
+		}
+	}
+	if (&bench{Config: Config{Only: []string{"consume/none"}}}).wantsOf("publish") {
+		t.Error("only consume/none: publish, too")
 	}
 }
 
