@@ -113,8 +113,8 @@ func (a *app) state() string {
 	return filepath.Join(os.TempDir(), "notifylab-"+strconv.Itoa(os.Getuid()))
 }
 
-// printer makes the printer of this run. When nobody reads its output any more,
-// cancel is called with errOutputClosed.
+// printer makes the printer of this run. When its output can't be written any more,
+// cancel is called with the reason: errOutputClosed if nobody reads.
 func (a *app) printer(cancel context.CancelCauseFunc) *printer {
 	return &printer{
 		w:       event.NewWriter(a.stdout),
@@ -122,7 +122,7 @@ func (a *app) printer(cancel context.CancelCauseFunc) *printer {
 		verbose: a.verbose,
 		palette: newPalette(colours(a.color, a.stdout)),
 		ns:      a.ns(),
-		closed:  func() { cancel(errOutputClosed) },
+		closed:  func(err error) { cancel(outputError(err)) },
 	}
 }
 
@@ -133,26 +133,36 @@ func (a *app) onSecond(do func()) {
 	a.second = do
 }
 
-// signals returns a context that SIGINT and SIGTERM end, with interrupted as its
-// cause. A second one does what onSecond says. A write to a pipe that nobody reads
+// signals returns a context that SIGINT, SIGTERM and what else is named end, with
+// interrupted as its cause. A second one does what onSecond says; the same within
+// [doubled] is the first once more. A write to a pipe that nobody reads
 // is an error then and not a signal, so that there is time to clean up.
-func (a *app) signals(ctx context.Context) (context.Context, context.CancelCauseFunc, func()) {
+func (a *app) signals(ctx context.Context, more ...os.Signal) (context.Context, context.CancelCauseFunc, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	// Taken and dropped: what is ignored stays so in the programs that we start.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	came := make(chan os.Signal, 2)
-	signal.Notify(came, syscall.SIGINT, syscall.SIGTERM)
+	for _, s := range append(more, syscall.SIGINT, syscall.SIGTERM) {
+		if s != syscall.SIGHUP || !signal.Ignored(s) { // nohup
+			signal.Notify(came, s)
+		}
+	}
 	done := make(chan struct{})
 	go func() {
+		var first os.Signal
+		var at time.Time
 		for {
 			select {
 			case s := <-came:
-				if ctx.Err() == nil {
+				switch {
+				case ctx.Err() == nil:
+					first, at = s, time.Now()
 					cancel(interrupted{s})
-					continue
+				case s == first && time.Since(at) < doubled:
+				default:
+					a.secondTime(s)
 				}
-				a.secondTime(s)
 			case <-done:
 				return
 			}
@@ -165,6 +175,10 @@ func (a *app) signals(ctx context.Context) (context.Context, context.CancelCause
 		cancel(nil)
 	}
 }
+
+// doubled is within what time the same signal comes twice from one cause: a terminal and
+// timeout, say, both pass a Ctrl-C on.
+const doubled = 300 * time.Millisecond
 
 func (a *app) secondTime(s os.Signal) {
 	a.mu.Lock()

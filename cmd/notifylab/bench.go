@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -43,11 +45,13 @@ and consumes with coalesced acks, and the CPU time that Redis takes for a messag
             process with each setting, the provider a function call; then with a lease
             and, beside the work, the settings read from Redis for each message, events
             as lines, the journal, the provider over HTTP, and all of these but HTTP
-  latency   from publish to provider at half of the full load
+  latency   from when a publish is due to the provider, at half of what can be published
+            and handled at once
   recovery  from a worker's SIGKILL in its only send to the next send: by itself, started
             again, and by a second worker
   memory    the most that a worker takes before a backlog
-  workers   worker processes with their defaults, and a provider that takes 20 ms
+  workers   worker processes with their defaults and a lease, and a provider that takes
+            20 ms
 
 Measure on an idle machine. All of it takes about four minutes on two cores, and what
 it took is its last line; --rounds and --messages make it longer or shorter, and what
@@ -97,6 +101,11 @@ func (f *benchFlags) check() error {
 	if f.concurrency > f.prefetch || f.prefetch > 65535 {
 		return usagef("--concurrency %d, --prefetch %d: the concurrency is at most the prefetch, and that 65535", f.concurrency, f.prefetch)
 	}
+	for flag, all := range map[string][]int{"backlogs": f.backlogs, "workers": f.workers} {
+		if once := slices.Compact(slices.Sorted(slices.Values(all))); len(once) < len(all) {
+			return usagef("--%s %s: each once", flag, strings.Trim(fmt.Sprint(all), "[]"))
+		}
+	}
 	names := bench.Names(f.config())
 	for _, only := range f.only {
 		if !slices.ContainsFunc(names, func(n string) bool { return n == only || strings.HasPrefix(n, only+"/") }) {
@@ -116,7 +125,7 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 			err = failed
 		}
 	}()
-	ctx, cancel, done := a.signals(ctx)
+	ctx, cancel, done := a.signals(ctx, syscall.SIGHUP)
 	defer done()
 	at, err := a.findServers(ctx)
 	if err != nil {
@@ -137,6 +146,11 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 	cfg.AMQPURL, cfg.RedisURL, cfg.StateDir = at.amqpURL, at.redisURL, dir
 	cfg.Namespace = a.runNamespace()
 	cfg.Program, cfg.Env = self(), at.childEnv()
+	a.onSecond(func() {
+		_ = os.RemoveAll(dir)
+		fmt.Fprintf(a.stderr, "notifylab: ended at once; what it has left behind: notifylab --namespace %s reset --yes\n", cfg.Namespace)
+		a.exit(exitInterrupted)
+	})
 	figures := &benchText{printer: out, fewMessages: f.messages < fairMessages, fewRounds: f.rounds < fairRounds}
 	tell := figures.figure
 	if a.output == "json" {
@@ -161,6 +175,9 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 	_ = bar.Finish()
 	if err == nil && a.output == "text" {
 		figures.foot(time.Since(began))
+	}
+	if err == nil && ctx.Err() != nil { // what was printed last
+		err = ctx.Err()
 	}
 	return because(ctx, err)
 }
@@ -216,6 +233,8 @@ type benchSetup struct {
 	Go          string `json:"go"`
 	RabbitMQ    string `json:"rabbitmq"`
 	Redis       string `json:"redis"`
+	AMQPClient  string `json:"amqp_client"`  // version of amqp091-go
+	RedisClient string `json:"redis_client"` // and of go-redis
 	QueueType   string `json:"queue_type"`
 	Messages    int    `json:"messages"` // of a publish or consume run
 	Rounds      int    `json:"rounds"`
@@ -227,9 +246,24 @@ type benchSetup struct {
 func newBenchSetup(v versions, f benchFlags) benchSetup {
 	return benchSetup{
 		Kind: "machine", CPU: cpu(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
-		RabbitMQ: v.rabbitmq, Redis: v.redis, QueueType: f.queueType, Messages: f.messages, Rounds: f.rounds, Prefetch: f.prefetch, Concurrency: f.concurrency,
+		RabbitMQ: v.rabbitmq, Redis: v.redis, AMQPClient: moduleVersion("github.com/rabbitmq/amqp091-go"), RedisClient: moduleVersion("github.com/redis/go-redis/v9"),
+		QueueType: f.queueType, Messages: f.messages, Rounds: f.rounds, Prefetch: f.prefetch, Concurrency: f.concurrency,
 		Short: f.messages < fairMessages || f.rounds < fairRounds,
 	}
+}
+
+// moduleVersion returns the version of a module that this program is built with: 1.16.0.
+func moduleVersion(path string) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "?"
+	}
+	for _, m := range info.Deps {
+		if m.Path == path {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return "?"
 }
 
 // cpu returns the model of the CPU where Linux tells it.
@@ -262,7 +296,8 @@ func (t *benchText) head(m benchSetup) {
 	if m.CPU != "" {
 		machine = append(machine, escape(m.CPU))
 	}
-	t.linef("RabbitMQ %s, Redis %s, %s, %s", escape(m.RabbitMQ), escape(m.Redis), m.Go, strings.Join(machine, ", "))
+	t.linef("RabbitMQ %s, Redis %s, %s", escape(m.RabbitMQ), escape(m.Redis), strings.Join(machine, ", "))
+	t.linef("%s, amqp091-go %s, go-redis %s", m.Go, m.AMQPClient, m.RedisClient)
 	t.linef("%s queues; unless said otherwise %d messages a run, prefetch %d, concurrency %d, the median of %s", m.QueueType, m.Messages, m.Prefetch, m.Concurrency, count(m.Rounds, "run"))
 	t.linef("")
 }

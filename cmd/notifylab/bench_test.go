@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +23,11 @@ func TestBench(t *testing.T) {
 	r := c.run("bench", "--only", "consume/lease", "--rounds", "2", "--messages", "300", "--cpuprofile", cpu, "--memprofile", mem)
 	r.wantStatus(0)
 	lines := r.lines()
-	if len(having(lines, "RabbitMQ ", "Redis ", "core")) != 1 || len(having(lines, "quorum queues; ", " 300 messages a run, prefetch 512, concurrency 256, the median of 2 runs")) != 1 ||
+	machine := regexp.MustCompile(`^RabbitMQ \d+\.\d+\S*, Redis \d+\.\d+\S*, \w+/\w+, \d+ cores?\b`)
+	built := regexp.MustCompile(`^go1\.\S+, amqp091-go 1\.\S+, go-redis 9\.\S+$`)
+	if !machine.MatchString(lines[0]) || !built.MatchString(lines[1]) || len(having(lines, "quorum queues; ", " 300 messages a run, prefetch 512, concurrency 256, the median of 2 runs")) != 1 ||
 		len(having(lines, "consume/bare    ", "/s")) != 1 || len(having(lines, "consume/lease ", "/s", " of consume/bare  Redis ", " µs")) != 1 ||
-		len(having(lines, "a quick look: too short to compare")) != 1 || len(having(lines, "measured in ", "s")) != 1 || len(lines) != 8 {
+		len(having(lines, "a quick look: too short to compare")) != 1 || len(having(lines, "measured in ", "s")) != 1 || len(lines) != 9 {
 		t.Error(r.all())
 	}
 	for _, path := range []string{cpu, mem} {
@@ -73,19 +78,68 @@ func TestBench_usage(t *testing.T) {
 	c.wantUsage([]string{"bench", "--only", "consume/leese"}, `no figure "consume/leese"`, "consume/lease")
 	c.wantUsage([]string{"bench", "--rounds", "0"}, "--rounds 0", "at least 1")
 	c.wantUsage([]string{"bench", "--workers", "2,0"}, "--workers 0", "at least 1")
+	c.wantUsage([]string{"bench", "--workers", "1,2,1"}, "--workers 1 2 1", "each once")
+	c.wantUsage([]string{"bench", "--backlogs", "10,10"}, "--backlogs 10 10", "each once")
 	c.wantUsage([]string{"bench", "--prefetch", "16"}, "--concurrency 256", "--prefetch 16")
 	c.wantUsage([]string{"bench", "--cpuprofile", filepath.Join(c.dir, "nowhere", "x")}, "--cpuprofile", "no such file")
 }
 
-// Interrupted, it leaves no queue, no key and no process.
+// What the issue of fast says is measured by default.
+func TestBench_defaults(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t).nowhere()
+	help := c.run("bench", "--help").text()
+	for _, want := range []string{
+		"--backlogs ints .*default \\[10000,100000,1000000\\]", "--recoveries int .*default 30", "--rounds int .*default 3",
+		"--prefetch int .*default 512", "--concurrency int .*default 256", "--messages int .*default 50000", "--queue-type .*default quorum",
+	} {
+		if !regexp.MustCompile(want).MatchString(help) {
+			t.Errorf("no %s in\n%s", want, help)
+		}
+	}
+}
+
+// Interrupted, it leaves no queue, no key and no process: by a Ctrl-C that comes twice
+// from one cause, too, and when its terminal goes.
 func TestBench_interrupted(t *testing.T) {
+	t.Parallel()
+	shared := newCorner(t)
+	for _, signals := range [][]syscall.Signal{{syscall.SIGINT}, {syscall.SIGINT, syscall.SIGINT}, {syscall.SIGHUP}} {
+		t.Run(fmt.Sprint(signals), func(t *testing.T) {
+			t.Parallel()
+			c := cornerAt(t, shared.amqp, shared.redis)
+			r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "50", "-o", "json")
+			r.awaitLine(`"kind":"machine"`)
+			c.awaitWorkers(2)
+			for _, s := range signals {
+				r.signal(s)
+			}
+			r.wantStatus(128 + int(signals[0]))
+			c.wantClean(nil)
+		})
+	}
+}
+
+// Ended at once by a second signal it says what clears up, and that does. It is stopped
+// by then, so that it can't clear up by itself.
+func TestBench_ended_at_once(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
 	r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "50", "-o", "json")
 	r.awaitLine(`"kind":"machine"`)
 	c.awaitWorkers(2)
+	r.signal(syscall.SIGSTOP)
+	r.signal(syscall.SIGTERM)
 	r.signal(syscall.SIGINT)
-	r.wantStatus(exitInterrupted)
+	r.signal(syscall.SIGCONT)
+	r.wait()
+	said := having(r.errors(), "notifylab: ended at once; what it has left behind: notifylab ")
+	if len(said) != 1 {
+		t.Fatal(r.all())
+	}
+	c.awaitNoProcess()
+	_, mend, _ := strings.Cut(said[0], ": notifylab ")
+	c.launch(exec.Command(binary(t), strings.Fields(mend)...)).wantStatus(0)
 	c.wantClean(nil)
 }
 

@@ -25,6 +25,7 @@ const (
 	exitInconclusive = 75
 	exitInterrupted  = 130 // 128 + SIGINT
 	exitTerminated   = 143 // 128 + SIGTERM
+	exitHangup       = 129 // 128 + SIGHUP: the terminal is gone
 	exitPipe         = 141 // 128 + SIGPIPE: nobody reads our output any more
 )
 
@@ -73,6 +74,14 @@ func (e interrupted) Error() string { return "interrupted: " + e.sig.String() }
 // we print.
 var errOutputClosed = errors.New("output closed")
 
+// outputError is what a failed write to standard output ends with.
+func outputError(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return errOutputClosed
+	}
+	return unavailableError{fmt.Errorf("standard output: %w", reasonOf(err))}
+}
+
 // errOrphaned is the cause when the supervisor is gone.
 var errOrphaned = errors.New("the supervisor is gone")
 
@@ -91,8 +100,11 @@ func exitStatus(err error) int {
 	case errors.Is(err, errOutputClosed), errors.Is(err, syscall.EPIPE):
 		return exitPipe
 	case errors.As(err, &sig):
-		if sig.sig == syscall.SIGTERM {
+		switch sig.sig {
+		case syscall.SIGTERM:
 			return exitTerminated
+		case syscall.SIGHUP:
+			return exitHangup
 		}
 		return exitInterrupted
 	case unavailable(err):

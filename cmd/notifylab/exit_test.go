@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,9 +45,12 @@ func TestExitStatus(t *testing.T) {
 		{"inconclusive", statusError{exitInconclusive, ""}, 75},
 		{"SIGINT", interrupted{syscall.SIGINT}, 130},
 		{"SIGTERM", interrupted{syscall.SIGTERM}, 143},
+		{"SIGHUP", interrupted{syscall.SIGHUP}, 129},
 		{"SIGTERM while dialling", unavailableError{&broker.UnreachableError{Err: interrupted{syscall.SIGTERM}}}, 143},
 		{"SIGINT and a clean-up that failed", errors.Join(interrupted{syscall.SIGINT}, refused), 130},
 		{"nobody reads", errOutputClosed, 141},
+		{"nobody reads what is printed", outputError(&os.PathError{Op: "write", Err: syscall.EPIPE}), 141},
+		{"a full disk", outputError(&os.PathError{Op: "write", Err: syscall.ENOSPC}), 69},
 		{"nobody reads any more", fmt.Errorf("write: %w", syscall.EPIPE), 141},
 	} {
 		if got := exitStatus(tt.err); got != tt.want {

@@ -21,6 +21,7 @@ func TestServers_that_come_and_go(t *testing.T) {
 	t.Run("RabbitMQ restarts under supervise", func(t *testing.T) { testRabbitMQRestarts(t, pair) })
 	t.Run("Redis stops under a worker", func(t *testing.T) { testRedisStops(t, pair) })
 	t.Run("Redis goes in the middle of a scenario", func(t *testing.T) { testScenarioWithoutRedis(t, pair) })
+	t.Run("a server goes in the middle of a bench", func(t *testing.T) { testBenchWithout(t, pair) })
 	t.Run("workers are there before RabbitMQ is", func(t *testing.T) { testWorkersFirst(t, pair) })
 	t.Run("an api that has lost twenty connections sees an alarm come and go", func(t *testing.T) { testAlarmAfterCuts(t, pair) })
 	t.Run("a user who may do nothing", func(t *testing.T) { testPowerless(t, pair) })
@@ -38,6 +39,23 @@ func do(t *testing.T, what string, err error) {
 func startAgain(t *testing.T, pair *servers.Pair, s servers.Server) {
 	t.Helper()
 	do(t, "start", pair.Start(t.Context(), s))
+}
+
+// It says which, soon, whatever it waits for: nothing but the workers' end would tell it.
+func testBenchWithout(t *testing.T, pair *servers.Pair) {
+	for _, s := range []servers.Server{servers.Redis, servers.RabbitMQ} {
+		c := cornerAt(t, pair.AMQPURL, pair.RedisURL)
+		r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "1000")
+		c.awaitWorkers(2)
+		do(t, "kill", pair.Kill(t.Context(), s))
+		r.wantStatus(exitUnavailable)
+		if len(having(r.errors(), "notifylab: "+string(s)+" does not answer at 127.0.0.1:")) != 1 {
+			t.Errorf("%s killed:\n%s", s, r.all())
+		}
+		c.awaitNoProcess()
+		startAgain(t, pair, s)
+		c.run("reset", "--yes").wantStatus(0)
+	}
 }
 
 func testProduceKilled(t *testing.T, pair *servers.Pair) {

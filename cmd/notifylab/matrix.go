@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -163,7 +164,7 @@ func (m *matrix) run(ctx context.Context, r *runner, junit string) (err error) {
 			err = errors.Join(err, unavailableError{failed})
 		}
 	}()
-	ctx, cancel, done := r.signals(ctx)
+	ctx, cancel, done := r.signals(ctx, syscall.SIGHUP)
 	defer done()
 	r.cancel = cancel
 	defer r.closePlaces()

@@ -12,7 +12,7 @@ import (
 
 // A printer writes events and results on standard output, whole lines that are written
 // when it returns, so that a kill loses none and two writers never mix. When nobody
-// reads any more it calls closed, once.
+// reads any more, or it can't be written, it calls closed, once.
 type printer struct {
 	w       *event.Writer
 	json    bool
@@ -23,7 +23,7 @@ type printer struct {
 	// the time of day.
 	relative bool
 	hide     func(event.Event) bool
-	closed   func()
+	closed   func(error)
 
 	mu    sync.Mutex // guards start
 	start time.Time
@@ -117,6 +117,6 @@ func (p *printer) write(lines []byte) {
 		return
 	}
 	if _, err := p.w.Write(lines); err != nil && p.closed != nil {
-		p.gone.Do(p.closed)
+		p.gone.Do(func() { p.closed(err) })
 	}
 }

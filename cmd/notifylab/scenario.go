@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -280,7 +281,7 @@ func (a *app) play(ctx context.Context, scenarios []scenario.Scenario, f scenari
 			err = errors.Join(err, unavailableError{failed})
 		}
 	}()
-	ctx, cancel, done := a.signals(ctx)
+	ctx, cancel, done := a.signals(ctx, syscall.SIGHUP)
 	defer done()
 	r.cancel = cancel
 	defer r.closePlaces()

@@ -76,6 +76,9 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 				return because(ctx, unavailableError{portHint(err)})
 			}
 			if already {
+				if differs := otherwise(info, o, cmd.Flags().Changed); differs != "" {
+					return unavailableError{hinted{errors.New("already up, but with " + differs), anew()}}
+				}
 				if err := a.alreadyUp(info); err != nil {
 					return err
 				}
@@ -107,9 +110,36 @@ func (a *app) alreadyUp(i servers.Info) error {
 	case len(i.Members) > 2:
 		fmt.Fprintf(a.stderr, "already up, but for what has died: %s (anew: notifylab servers down; notifylab servers up)\n", names)
 	default:
-		return unavailableError{hinted{fmt.Errorf("already up, but %s has died", names), []string{"start both anew   notifylab servers down; notifylab servers up"}}}
+		return unavailableError{hinted{fmt.Errorf("already up, but %s has died", names), anew()}}
 	}
 	return nil
+}
+
+func anew() []string {
+	return []string{"start them anew   notifylab servers down; notifylab servers up"}
+}
+
+// otherwise says what of the servers that are up is not as it was asked for by flags.
+func otherwise(i servers.Info, o servers.Options, asked func(flag string) bool) string {
+	var rabbit, redis []servers.Member
+	for _, m := range i.Members {
+		if strings.HasPrefix(string(m.Server), string(servers.RabbitMQ)) {
+			rabbit = append(rabbit, m)
+		} else {
+			redis = append(redis, m)
+		}
+	}
+	switch {
+	case asked("rabbit-nodes") && len(rabbit) != o.RabbitNodes:
+		return "RabbitMQ of " + count(len(rabbit), "node")
+	case asked("redis") && o.RedisCluster != (len(redis) > 1):
+		return map[bool]string{true: "a Redis Cluster", false: "a single Redis"}[len(redis) > 1]
+	case asked("amqp-port") && o.AMQPPort != 0 && rabbit[0].Port != o.AMQPPort:
+		return fmt.Sprintf("RabbitMQ on port %d", rabbit[0].Port)
+	case asked("redis-port") && o.RedisPort != 0 && redis[0].Port != o.RedisPort:
+		return fmt.Sprintf("Redis on port %d", redis[0].Port)
+	}
+	return ""
 }
 
 // clusterFlags say how many servers a private pair is.

@@ -70,6 +70,13 @@ func TestServers_up_and_down(t *testing.T) {
 	if again.text() != r.text() || again.errorText() != "already up" {
 		t.Errorf("the second up:\n%s", again.all())
 	}
+	for _, other := range [][]string{{"--redis", "cluster"}, {"--rabbit-nodes", "3"}, {"--amqp-port", "1"}, {"--redis-port", "1"}} {
+		r := c.run(append([]string{"servers", "up"}, other...)...)
+		r.wantStatus(exitUnavailable)
+		if len(having(r.errors(), "notifylab: already up, but with ")) != 1 || r.text() != "" {
+			t.Errorf("%q: %s", other, r.all())
+		}
+	}
 	for _, c := range []corner{c.with(env...), c} { // told, and by itself
 		p := c.run("produce")
 		p.wantStatus(0)
@@ -109,7 +116,7 @@ func TestServers_up_and_down(t *testing.T) {
 	})
 	r = c.run(up...)
 	r.wantStatus(exitUnavailable)
-	if got := r.errorText(); got != "notifylab: already up, but Redis has died\n  start both anew   notifylab servers down; notifylab servers up" {
+	if got := r.errorText(); got != "notifylab: already up, but Redis has died\n  start them anew   notifylab servers down; notifylab servers up" {
 		t.Error(got)
 	}
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -110,7 +111,7 @@ func (f *soakFlags) check(ns notify.Namespace) (every time.Duration, err error) 
 
 // soak runs it on a pair of its own.
 func (a *app) soak(ctx context.Context, f soakFlags, every time.Duration) error {
-	ctx, cancel, done := a.signals(ctx)
+	ctx, cancel, done := a.signals(ctx, syscall.SIGHUP)
 	defer done()
 	r := &runner{app: a, cancel: cancel}
 	defer r.closePlaces()

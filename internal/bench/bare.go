@@ -99,7 +99,7 @@ func (b *bench) consumeBy(ctx context.Context, way func(tags <-chan uint64, ack 
 	if err := b.fill(ctx, b.Messages); err != nil {
 		return pace{}, err
 	}
-	meter, err := b.startMeter(ctx)
+	meter, err := b.startMeter(ctx, b.Messages)
 	if err != nil {
 		return pace{}, err
 	}

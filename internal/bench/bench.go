@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"notifylab/internal/broker"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 )
 
@@ -115,6 +117,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err := b.open(ctx); err != nil {
 		return err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end(nil)
+	watching.Go(func() { b.watch(ctx, end) })
 	var wanted []part
 	for _, p := range parts() {
 		if b.wantsOf(p.name) {
@@ -127,10 +134,48 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
+			if gone := b.gone(ctx); gone != nil {
+				return gone
+			}
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 	}
 	return nil
+}
+
+// watch ends the run when a server is gone, which some parts would wait for. Redis is
+// when it does not answer twice in a row.
+func (b *bench) watch(ctx context.Context, end context.CancelCauseFunc) {
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for silent := 0; ; {
+		select {
+		case <-again.C:
+		case <-b.conn.Over():
+			end(b.conn.Err())
+			return
+		case <-ctx.Done():
+			return
+		}
+		switch err := idem.Ping(ctx, b.redis, b.RedisURL); {
+		case err == nil:
+			silent = 0
+		case silent > 0:
+			end(err)
+			return
+		default:
+			silent++
+		}
+	}
+}
+
+// gone says which server does not answer any more, if one does not: then that is why
+// something went wrong.
+func (b *bench) gone(ctx context.Context) error {
+	if err := b.conn.Err(); err != nil {
+		return err
+	}
+	return idem.Ping(ctx, b.redis, b.RedisURL)
 }
 
 // wants says whether a figure is to be measured.
@@ -161,6 +206,10 @@ func (b *bench) open(ctx context.Context) (err error) {
 		return err
 	}
 	if b.publisher, err = b.conn.Publisher(context.WithoutCancel(ctx), bareWindow); err != nil {
+		return err
+	}
+	notes := lab.NewNotes(b.redis, b.Namespace, queueExpires) // a run that is killed can be reset
+	if err := notes.Declared(ctx, string(b.QueueType), b.topology().QueueNames()...); err != nil {
 		return err
 	}
 	return b.conn.Declare(ctx, b.topology())

@@ -102,7 +102,7 @@ func (b *bench) consumeAs(ctx context.Context, m manner) (pace, error) {
 		return pace{}, err
 	}
 	defer closing()
-	meter, err := b.startMeter(ctx)
+	meter, err := b.startMeter(ctx, b.Messages)
 	if err != nil {
 		return pace{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,73 +22,78 @@ const (
 	latencyRuns = 5
 )
 
-// latency measures how long a message takes from before its publish to the
-// provider, with a lease, when they come half as fast as the worker could: in each
-// round what it can do just then, and how long they take at half of that.
+// latency measures how long a message takes from when its publish is due to the
+// provider, with a lease, when half as many come as could be: in each round what can be
+// published and handled at once just then, and how long they take at half of that.
 func (b *bench) latency(ctx context.Context) error {
 	leased := manner{settings: event.Settings{Idempotency: true, ClaimLease: true}}
-	var halves, p50s, p95s, p99s, counts []float64
+	var fulls, halves, p50s, p95s, p99s, counts []float64
 	for round := range b.Rounds {
 		b.say(fmt.Sprintf("latency, the full load, round %d of %d", round+1, b.Rounds))
-		full, err := b.consumeAs(ctx, leased)
+		_, full, err := b.delays(ctx, leased, b.Messages, atOnce)
 		if err != nil {
 			return err
 		}
-		half := full.perS / 2
-		n := min(int(half*latencyTime.Seconds()), latencyRuns*b.Messages)
+		half, n := b.halfLoad(full)
 		b.say(fmt.Sprintf("latency, %d messages, round %d of %d", n, round+1, b.Rounds))
-		took, err := b.delays(ctx, leased, n, half)
+		took, perS, err := b.delays(ctx, leased, n, half)
 		if err != nil {
 			return err
 		}
-		halves, counts = append(halves, half), append(counts, float64(n))
+		fulls, halves, counts = append(fulls, full), append(halves, perS), append(counts, float64(n))
 		p50s, p95s, p99s = append(p50s, percentile(took, 50)), append(p95s, percentile(took, 95)), append(p99s, percentile(took, 99))
 	}
 	b.emit(Figure{
 		Name: "latency", PerS: median(halves), P50MS: median(p50s), P95MS: median(p95s), P99MS: median(p99s),
-		Messages: int(median(counts)), Runs: b.Rounds, With: "half of the full load",
+		Messages: int(median(counts)), Runs: b.Rounds, With: fmt.Sprintf("half of the full load, %.0f/s in and out at once", median(fulls)),
 	})
 	return nil
 }
 
-// delays returns how long each of n messages took that were published at this rate a
+// halfLoad returns half of a load, a second, and how many messages that is measured by.
+func (b *bench) halfLoad(full float64) (perS float64, n int) {
+	perS = full / 2
+	return perS, max(1, min(int(perS*latencyTime.Seconds()), latencyRuns*b.Messages))
+}
+
+// atOnce is the rate of messages that are all due at the beginning.
+const atOnce = math.MaxFloat64
+
+// delays publishes n messages at a rate a second and returns how long each took from
+// when it was due, which counts a publisher that is late, and how many were sent in a
 // second.
-func (b *bench) delays(ctx context.Context, m manner, n int, perS float64) ([]time.Duration, error) {
+func (b *bench) delays(ctx context.Context, m manner, n int, perS float64) (took []time.Duration, sentPerS float64, err error) {
 	defer func() { _, _ = idem.Forget(context.WithoutCancel(ctx), b.redis, b.Namespace) }()
-	times := make([]struct{ published, accepted atomic.Int64 }, n) // since began
+	accepted := make([]atomic.Int64, n) // since began
 	began := time.Now()
 	passed := func() int64 { return int64(time.Since(began)) }
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	run, closing, err := b.worker(working, m, n)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer closing()
-	run.Sender = timed{run.Sender, func(id string) { times[indexOf(id)].accepted.CompareAndSwap(0, passed()) }}
+	run.Sender = timed{run.Sender, func(id string) { accepted[indexOf(id)].CompareAndSwap(0, passed()) }}
 	ended := make(chan error, 1)
 	go func() { ended <- run.Run(working) }()
 
 	b.fills++
-	pace := func(i int) error {
-		if err := until(ctx, began.Add(time.Duration(float64(i)/perS*float64(time.Second)))); err != nil {
-			return err
-		}
-		times[i].published.Store(passed())
-		return nil
-	}
+	due := func(i int) time.Duration { return time.Duration(float64(i) / perS * float64(time.Second)) }
+	pace := func(i int) error { return until(ctx, began.Add(due(i))) }
 	if err = b.publishEach(ctx, n, pace); err == nil {
 		err = run.await(ended)
 	}
 	stop()
 	if err = cmp.Or(err, <-ended); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	took := make([]time.Duration, n)
-	for i := range times {
-		took[i] = time.Duration(times[i].accepted.Load() - times[i].published.Load())
+	var last time.Duration
+	for i := range accepted {
+		at := time.Duration(accepted[i].Load())
+		took, last = append(took, at-due(i)), max(last, at)
 	}
-	return took, nil
+	return took, float64(n) / last.Seconds(), nil
 }
 
 // indexOf returns the number at the end of an id of [bench.notification].

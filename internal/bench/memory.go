@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,16 +18,17 @@ import (
 // taken out is filled up before the next one.
 func (b *bench) memory(ctx context.Context) error {
 	var first base
+	handled := slices.Min(b.Backlogs) // by each, so that only the backlog differs
 	for i, name := range memoryNames(b.Backlogs) {
 		backlog := b.Backlogs[i]
 		if !b.wants(name) {
 			continue
 		}
-		sizes, err := b.before(ctx, name, backlog, min(b.Backlogs[0], backlog))
+		sizes, err := b.before(ctx, name, backlog, handled)
 		if err != nil {
 			return err
 		}
-		f := Figure{Name: name, MemoryMB: median(sizes), Runs: len(sizes)}
+		f := Figure{Name: name, MemoryMB: median(sizes), Runs: len(sizes), With: fmt.Sprintf("%d of them handled, events and journal off", handled)}
 		first.set(&f, f.MemoryMB)
 		b.emit(f)
 	}
@@ -73,7 +75,7 @@ func (b *bench) largest(ctx context.Context, handled int) (mb float64, all int, 
 		return 0, 0, err
 	}
 	defer listening.Close(context.WithoutCancel(ctx))
-	argv := b.workerCommand(listening.URL(), "--events", "none", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off",
+	argv := b.workerCommand(listening.URL(), "--events", "none", "--journal", "off", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off",
 		"--prefetch", strconv.Itoa(b.Prefetch), "--concurrency", strconv.Itoa(b.Concurrency))
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = b.Env

@@ -14,12 +14,13 @@ import (
 // A meter takes the time that messages take, and Redis's CPU time with it.
 type meter struct {
 	*bench
-	began time.Time
-	redis time.Duration
+	messages int
+	began    time.Time
+	redis    time.Duration
 }
 
-func (b *bench) startMeter(ctx context.Context) (m meter, err error) {
-	m.bench = b
+func (b *bench) startMeter(ctx context.Context, messages int) (m meter, err error) {
+	m.bench, m.messages = b, messages
 	m.redis, err = b.redisCPU(ctx)
 	m.began = time.Now()
 	return m, err
@@ -27,10 +28,11 @@ func (b *bench) startMeter(ctx context.Context) (m meter, err error) {
 
 // stop returns what a run's messages took since the start.
 func (m meter) stop(ctx context.Context) (pace, error) {
-	perS := rate(m.Messages, m.began)
+	perS := rate(m.messages, m.began)
 	now, err := m.redisCPU(ctx)
-	us := float64((now - m.redis).Microseconds()) / float64(m.Messages)
-	if us < 0.5 { // nothing was asked of it, but this, and what nodes ask each other
+	took := now - m.redis
+	us := float64(took.Microseconds()) / float64(m.messages)
+	if us < 0.5 || took < 2*time.Millisecond { // nothing was asked of it, but this, and what nodes ask each other
 		us = 0
 	}
 	return pace{perS, us}, err

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -26,20 +27,30 @@ func (b *bench) recovery(ctx context.Context) error {
 			for i := range b.Recoveries {
 				b.say(fmt.Sprintf("%s, kill %d of %d", name, i+1, b.Recoveries))
 				t, err := w.recover(ctx, workers > 1)
+				for again := 0; errors.Is(err, errByAnother) && again < standstills; again++ {
+					t, err = w.recover(ctx, workers > 1)
+				}
 				if err != nil {
 					return err
 				}
 				took = append(took, t)
 			}
 			return nil
-		}, "--prefetch", "1", "--concurrency", "1", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off")
+		}, "--prefetch", "1", "--concurrency", "1", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off", "--journal", "off")
 		if err != nil {
 			return err
 		}
-		b.emit(Figure{Name: name, P50MS: percentile(took, 50), P95MS: percentile(took, 95), Runs: len(took), With: "idle but for one message"})
+		b.emit(Figure{Name: name, P50MS: percentile(took, 50), P95MS: percentile(took, 95), Runs: len(took), With: "idle but for one message, journal off"})
 	}
 	return nil
 }
+
+// Of two workers the one that lives sends it, unless the machine stood still for as long
+// as the other takes to start.
+var errByAnother = errors.New("sent by another worker than was to")
+
+// standstills is how often that may be, for one kill.
+const standstills = 3
 
 func recoveryNames() []string { return []string{"recovery", "recovery/second"} }
 
@@ -80,7 +91,7 @@ func (b *bench) withWorkers(ctx context.Context, n int, do func(*working) error,
 
 func (b *bench) workerCommand(providerURL string, flags ...string) []string {
 	return append([]string{b.Program, "worker", "push", "-o", "json", "--namespace", string(b.Namespace), "--state-dir", b.StateDir,
-		"--provider-url", providerURL, "--journal", "off", "--declare=false", "--queue-type", string(b.QueueType)}, flags...)
+		"--provider-url", providerURL, "--key-expires", queueExpires.String(), "--declare=false", "--queue-type", string(b.QueueType)}, flags...)
 }
 
 // await waits for an event of a kind from the n-th on, about an id if there is one.
@@ -131,9 +142,11 @@ func (w *working) recover(ctx context.Context, bySecond bool) (time.Duration, er
 	case err != nil:
 		return 0, err
 	case bySecond == (sent.Source == first.Source):
-		return 0, fmt.Errorf("%s was killed, and %s sent it", first.Source, sent.Source)
+		err = fmt.Errorf("%s was killed, and %s sent it: %w", first.Source, sent.Source, errByAnother)
 	}
 	// Before the next kill it is to be there again.
-	_, err = w.await(ctx, from, event.Ready, "")
+	if _, dead := w.await(ctx, from, event.Ready, ""); dead != nil {
+		return 0, dead
+	}
 	return took, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifylab/internal/event"
+	"notifylab/internal/lab"
 	"notifylab/internal/provider"
 )
 
@@ -17,28 +18,35 @@ const sendTime = 20 * time.Millisecond
 const eachWorker = 1500
 
 // workers measures what several worker processes send in a second, each with the
-// worker's own defaults, to a provider that takes its time.
+// worker's own defaults and a lease, to a provider that takes its time.
 func (b *bench) workers(ctx context.Context) error {
+	on := map[string]bool{"idempotency": true, "claim-lease": true, "provider-key": false}
+	if err := lab.NewSettings(b.redis, b.Namespace).Set(ctx, on); err != nil {
+		return err
+	}
 	var first base
 	for i, name := range workersNames(b.Workers) {
 		n := b.Workers[i]
 		if !b.wants(name) {
 			continue
 		}
-		var rates []float64
+		var rates, redis []float64
 		for round := range b.Rounds {
 			b.say(fmt.Sprintf("%s, round %d of %d", name, round+1, b.Rounds))
-			var perS float64
+			var p pace
 			err := b.withWorkers(ctx, n, func(w *working) (err error) {
-				perS, err = w.send(ctx, n*eachWorker)
+				p, err = w.send(ctx, n*eachWorker)
 				return err
-			}, "--events", "summary", "--idempotency", "on", "--claim-lease", "on", "--provider-key", "off")
+			})
 			if err != nil {
 				return err
 			}
-			rates = append(rates, perS)
+			rates, redis = append(rates, p.perS), append(redis, p.redisUS)
 		}
-		f := Figure{Name: name, PerS: median(rates), Messages: n * eachWorker, Runs: len(rates), With: "workers' defaults, sends of " + sendTime.String()}
+		f := Figure{
+			Name: name, PerS: median(rates), RedisUS: median(redis), Messages: n * eachWorker, Runs: len(rates),
+			With: "workers' defaults, a lease, sends of " + sendTime.String(),
+		}
 		first.set(&f, f.PerS)
 		b.emit(f)
 	}
@@ -54,13 +62,18 @@ func workersNames(workers []int) (names []string) {
 
 // send publishes n messages and returns how many a second were accepted, from the
 // first publish to the last acceptance.
-func (w *working) send(ctx context.Context, n int) (float64, error) {
+func (w *working) send(ctx context.Context, n int) (pace, error) {
 	w.provider.SetFaults(provider.Faults{Delay: []provider.Delay{{For: sendTime}}})
 	w.fills++
-	began := time.Now()
-	if err := w.publishEach(ctx, n, func(int) error { return nil }); err != nil {
-		return 0, err
+	meter, err := w.startMeter(ctx, n)
+	if err != nil {
+		return pace{}, err
 	}
-	err := w.provider.Await(ctx, func(l *provider.Ledger) bool { return l.Count(event.Accepted) >= n })
-	return rate(n, began), err
+	if err := w.publishEach(ctx, n, func(int) error { return nil }); err != nil {
+		return pace{}, err
+	}
+	if err := w.provider.Await(ctx, func(l *provider.Ledger) bool { return l.Count(event.Accepted) >= n }); err != nil {
+		return pace{}, err
+	}
+	return meter.stop(ctx)
 }

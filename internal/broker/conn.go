@@ -30,6 +30,7 @@ type Conn struct {
 	socket  net.Conn
 	url     string // of the node
 	addr    string
+	over    chan struct{}  // closed when it has ended
 	running sync.WaitGroup // goroutines that end with the connection
 }
 
@@ -38,7 +39,7 @@ func dial(ctx context.Context, cfg Config) (c *Conn, err error) {
 	addr := addrOf(cfg.URL)
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, fmt.Errorf("timed out after %v", cfg.Timeout))
 	defer cancel()
-	c = &Conn{url: cfg.URL, addr: addr}
+	c = &Conn{url: cfg.URL, addr: addr, over: make(chan struct{})}
 	stop := func() bool { return true }
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(cfg.Name)
@@ -97,6 +98,7 @@ func (c *Conn) guard() {
 	closed := c.amqp.NotifyClose(make(chan *amqp.Error, 1))
 	c.running.Go(func() {
 		<-closed
+		close(c.over)
 		c.cut()
 	})
 }
@@ -116,6 +118,17 @@ func (c *Conn) lost(err error) error {
 		return err
 	}
 	return &UnreachableError{Addr: c.addr, Err: err}
+}
+
+// Over is closed when the connection has ended.
+func (c *Conn) Over() <-chan struct{} { return c.over }
+
+// Err is an [UnreachableError] when the connection has ended, nil before.
+func (c *Conn) Err() error {
+	if !c.amqp.IsClosed() {
+		return nil
+	}
+	return c.lost(errors.New("connection lost"))
 }
 
 // URL is that of the node to which it is connected. It may hold a password: it is not
