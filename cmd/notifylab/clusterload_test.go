@@ -27,6 +27,10 @@ type load struct {
 	producers []*running // the last is at it
 }
 
+// perS is how many notifications a second there are: a third of what two workers of 16
+// handlers can send.
+const perS = 500
+
 func newLoad(c corner) *load {
 	c.t.Helper()
 	// A send takes a while, so that a kill hits some.
@@ -40,7 +44,7 @@ func newLoad(c corner) *load {
 	l.url = listening.URL()
 	l.supervise()
 	l.produce()
-	l.awaitAccepted(300)
+	l.awaitAccepted(3 * perS)
 	return l
 }
 
@@ -55,7 +59,7 @@ func (l *load) supervise() {
 func (l *load) produce() {
 	l.t.Helper()
 	id := fmt.Sprintf("%s-%d", l.ns, len(l.producers))
-	l.producers = append(l.producers, l.start("produce", "--channel", "push", "--id", id, "--count", "1000000", "--rate", "100/s", "-o", "json"))
+	l.producers = append(l.producers, l.start("produce", "--channel", "push", "--id", id, "--count", "1000000", "--rate", fmt.Sprintf("%d/s", perS), "-o", "json"))
 }
 
 // awaitAccepted waits until so many more were accepted, while something is produced.
@@ -97,8 +101,8 @@ func (l *load) awaitAccepted(more int) {
 // publishes to a quorum queue while nobody has taken over from its dead leader goes
 // on to ask that one, and refuses, until it comes back; a new channel asks another.
 func stuck(producer *running) bool {
-	lines := lastOf(producer.lines(), 50)
-	return len(lines) == 50 && len(having(lines, "refused by the broker")) == 50
+	lines := lastOf(producer.lines(), perS/2)
+	return len(lines) == perS/2 && len(having(lines, "refused by the broker")) == len(lines)
 }
 
 func lastOf(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
@@ -209,7 +213,7 @@ func TestClusters_RabbitMQ_leader_is_killed(t *testing.T) {
 			l := newLoad(c)
 			do(t, "kill", pair.Kill(t.Context(), led))
 			defer startAgain(t, pair, led)
-			l.awaitAccepted(300)
+			l.awaitAccepted(3 * perS)
 			e := l.end()
 			t.Logf("%s, %s killed: %v, %d producers", clients, led, e, len(l.producers))
 			if len(e.lost)+len(e.twice) > 0 {
@@ -302,7 +306,7 @@ func TestClusters_Redis_master_is_killed(t *testing.T) {
 	t.Run("and the workers live", func(t *testing.T) {
 		l := newLoad(cornerAt(t, pair.AMQPURL, pair.RedisURL))
 		do(t, "kill", pair.Kill(t.Context(), servers.Redis))
-		l.awaitAccepted(300)
+		l.awaitAccepted(3 * perS)
 		e := l.end()
 		t.Logf("%s killed: %v", servers.Redis, e)
 		if len(e.lost)+len(e.twice) > 0 {
@@ -342,7 +346,7 @@ func TestClusters_Redis_master_is_killed(t *testing.T) {
 			}
 		}
 		l.supervise()
-		l.awaitAccepted(300)
+		l.awaitAccepted(3 * perS)
 		e := l.end()
 		var forgotten, half, window []string // of those sent twice
 		for _, call := range l.provider.Calls() {

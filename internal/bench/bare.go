@@ -68,29 +68,32 @@ func (b *bench) publishBare(ctx context.Context) (pace, error) {
 // consumeBare acks what has arrived by one ack: what the broker and the library can
 // do if nobody does anything with a message.
 func (b *bench) consumeBare(ctx context.Context) (pace, error) {
-	return b.consumeBy(ctx, func(tags <-chan uint64, ack func(uint64) error) error {
-		for n := 0; n < b.Messages; {
-			tag, ok := <-tags
-			for more := true; ok && more; {
-				n++
-				select {
-				case next, open := <-tags:
-					if ok = open; open {
-						tag = next
-					}
-				default:
-					more = false
+	return b.consumeBy(ctx, b.ackTogether)
+}
+
+// ackTogether acks what has arrived, whenever it is free.
+func (b *bench) ackTogether(tags <-chan uint64, ack func(uint64) error) error {
+	for n := 0; n < b.Messages; {
+		tag, ok := <-tags
+		for more := true; ok && more; {
+			n++
+			select {
+			case next, open := <-tags:
+				if ok = open; open {
+					tag = next
 				}
-			}
-			if !ok {
-				return fmt.Errorf("the channel closed after %d deliveries", n)
-			}
-			if err := ack(tag); err != nil {
-				return err
+			default:
+				more = false
 			}
 		}
-		return nil
-	})
+		if !ok {
+			return fmt.Errorf("the channel closed after %d deliveries", n)
+		}
+		if err := ack(tag); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // consumeBy fills the queue and returns how fast a bare client has acked the messages in

@@ -14,6 +14,7 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/idem"
+	"notifylab/internal/lab"
 	"notifylab/internal/notify"
 	"notifylab/internal/servers/serverstest"
 )
@@ -50,6 +51,7 @@ func patient(t *testing.T) context.Context {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	cfg := newConfig(t)
+	cfg.Messages = 2000 // with fewer Redis's work is not to be told from that of its being asked
 	cfg.AMQPURL = "amqp://guest:guest@127.0.0.1:1/," + cfg.AMQPURL
 	cfg.Env = append(cfg.Env, "AMQP_URL="+cfg.AMQPURL)
 	figures := map[string]Figure{}
@@ -224,6 +226,39 @@ func TestManners(t *testing.T) {
 		like, _, _ := strings.Cut(does, "+")
 		if like = strings.TrimSuffix("consume/handlers+"+like, "+none"); m.like() != like {
 			t.Errorf("%s is like %s, want %s", name, m.like(), like)
+		}
+	}
+}
+
+// A worker does what its manner says: it asks Redis for its settings, or doesn't, and
+// its events get into the journal, or don't.
+func TestWorker_manner(t *testing.T) {
+	t.Parallel()
+	for _, m := range []manner{{}, {read: true}, {lines: true}, {journal: true}, {read: true, lines: true, journal: true}} {
+		m.settings = event.Settings{Idempotency: true}
+		b := &bench{Config: newConfig(t)}
+		ctx := patient(t)
+		if err := b.open(ctx); err != nil {
+			t.Fatal(err)
+		}
+		run, closing, err := b.worker(ctx, m, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := lab.NewSettings(b.redis, b.Namespace).Set(ctx, map[string]bool{"idempotency": false}); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := run.Settings(ctx); err != nil || s.Idempotency == m.read {
+			t.Errorf("%+v: settings %+v, %v", m, s, err)
+		}
+		run.Emit(event.Event{Kind: event.Note, Reason: "hello"})
+		closing()
+		journal, err := b.redis.XLen(ctx, b.Namespace.Key("lab:journal")).Result()
+		if err != nil || (journal > 0) != m.journal {
+			t.Errorf("%+v: %d entries, %v", m, journal, err)
+		}
+		if err := b.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

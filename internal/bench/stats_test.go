@@ -3,7 +3,9 @@ package bench
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -132,5 +134,68 @@ func TestBase_set(t *testing.T) {
 	first.set(&large, 60)
 	if small.Ratio != 0 || small.Against != "" || large.Ratio != 1.2 || large.Against != "memory/100000" {
 		t.Errorf("got %+v and %+v", small, large)
+	}
+}
+
+// What has arrived is acked by one ack.
+func TestBench_ackTogether(t *testing.T) {
+	t.Parallel()
+	tags := make(chan uint64, 100)
+	for tag := range uint64(100) {
+		tags <- tag + 1
+	}
+	var acks []uint64
+	err := (&bench{Config: Config{Messages: 100}}).ackTogether(tags, func(tag uint64) error { acks = append(acks, tag); return nil })
+	if err != nil || !slices.Equal(acks, []uint64{100}) {
+		t.Errorf("acks %v, %v", acks, err)
+	}
+	close(tags)
+	if err := (&bench{Config: Config{Messages: 1}}).ackTogether(tags, nil); err == nil {
+		t.Error("no error of a channel that has closed")
+	}
+}
+
+// So many are on their way before the first is confirmed, and no more.
+func TestWindowed(t *testing.T) {
+	t.Parallel()
+	const all = bareWindow + 100
+	var under, most atomic.Int64
+	full := make(chan struct{})
+	publish := func(i int) (int, error) {
+		if n := under.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		if i == bareWindow {
+			close(full)
+		}
+		return i, nil
+	}
+	next := 0
+	err := windowed(patient(t), all, publish, func(ctx context.Context, i int) error {
+		select {
+		case <-full:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if i != next {
+			t.Errorf("%d confirmed, want %d", i, next)
+		}
+		next++
+		under.Add(-1)
+		return nil
+	})
+	// One more is in the hands of whoever awaits its confirm, one of whoever publishes.
+	if n := most.Load(); err != nil || next != all || n < bareWindow || n > bareWindow+2 {
+		t.Errorf("%d at most, %d confirmed, %v", n, next, err)
+	}
+}
+
+func TestBench_halfLoad(t *testing.T) {
+	t.Parallel()
+	b := &bench{Config: Config{Messages: 1000}}
+	for full, want := range map[float64][2]float64{400: {200, 1000}, 20_000: {10_000, 5000}, 0.1: {0.05, 1}} {
+		if perS, n := b.halfLoad(full); perS != want[0] || n != int(want[1]) {
+			t.Errorf("of %v: %v, %d", full, perS, n)
+		}
 	}
 }

@@ -1,9 +1,13 @@
 package idem
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifylab/internal/notify"
 )
@@ -14,6 +18,8 @@ import (
 func TestBatch_EachHasItsOwnAnswer(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	var batches batchSizes
+	l.redis.AddHook(&batches)
 	s, before := l.worker(l.redis), l.worker(l.redis)
 	const claims = 300
 	var all [claims]*Claim
@@ -50,5 +56,23 @@ func TestBatch_EachHasItsOwnAnswer(t *testing.T) {
 	batch.Wait()
 	if got != want {
 		t.Errorf("\n got %v\nwant %v", got, want)
+	}
+	if most := batches.most.Load(); most < 2 {
+		t.Errorf("%d together at most", most)
+	}
+}
+
+// batchSizes sees how many commands go to Redis together.
+type batchSizes struct{ most atomic.Int64 }
+
+func (b *batchSizes) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (b *batchSizes) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (b *batchSizes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for n := int64(len(cmds)); ; {
+			if was := b.most.Load(); n <= was || b.most.CompareAndSwap(was, n) {
+				return next(ctx, cmds)
+			}
+		}
 	}
 }

@@ -137,6 +137,35 @@ func TestSettings_SharedReads(t *testing.T) {
 	}
 }
 
+// Of many who ask while one read is on its way the most share the next.
+func TestSettings_GetShares(t *testing.T) {
+	t.Parallel()
+	c, n := dial(t)
+	s := NewSettings(c, place(t, c))
+	is(t, s, event.Settings{})
+	before := n.count("hgetall")
+	release := n.holding()
+	const ask = 64
+	var asking, answered sync.WaitGroup
+	asking.Add(ask)
+	get := func() {
+		if _, err := s.Get(soon(t)); err != nil {
+			t.Error(err)
+		}
+	}
+	answered.Go(get)
+	await(t, n.waiting)
+	for range ask {
+		answered.Go(func() { asking.Done(); get() })
+	}
+	asking.Wait()
+	release()
+	answered.Wait()
+	if reads := n.count("hgetall") - before; reads > ask/2 { // whoever was late has one of his own
+		t.Errorf("%d reads for %d questions", reads, ask+1)
+	}
+}
+
 // Whoever sets something sees it in whatever is asked after.
 func TestSettings_NoAnswerIsOlderThanItsQuestion(t *testing.T) {
 	t.Parallel()
