@@ -139,8 +139,9 @@ func TestBench_ended_at_once(t *testing.T) {
 	}
 	c.awaitNoProcess()
 	_, mend, _ := strings.Cut(said[0], ": notifylab ")
-	c.launch(exec.Command(binary(t), strings.Fields(mend)...)).wantStatus(0)
-	c.wantClean(nil)
+	words := strings.Fields(mend) // --namespace NAME reset --yes
+	c.launch(exec.Command(binary(t), words...)).wantStatus(0)
+	c.wantClean([]string{", namespace " + words[1]})
 }
 
 // awaitWorkers waits until so many workers run in the corner.
