@@ -150,17 +150,15 @@ func (a *app) signals(ctx context.Context, more ...os.Signal) (context.Context, 
 	}
 	done := make(chan struct{})
 	go func() {
-		var first os.Signal
-		var at time.Time
+		var first firstSignal
 		for {
 			select {
 			case s := <-came:
 				switch {
 				case ctx.Err() == nil:
-					first, at = s, time.Now()
+					first = firstSignal{s, time.Now()}
 					cancel(interrupted{s})
-				case s == first && time.Since(at) < doubled:
-				default:
+				case !first.again(s, time.Now()):
 					a.secondTime(s)
 				}
 			case <-done:
@@ -174,6 +172,17 @@ func (a *app) signals(ctx context.Context, more ...os.Signal) (context.Context, 
 		close(done)
 		cancel(nil)
 	}
+}
+
+// A firstSignal is what came, and when.
+type firstSignal struct {
+	os.Signal
+	at time.Time
+}
+
+// again says whether s is the same one once more.
+func (f firstSignal) again(s os.Signal, now time.Time) bool {
+	return s == f.Signal && now.Sub(f.at) < doubled
 }
 
 // doubled is within what time the same signal comes twice from one cause: a terminal and

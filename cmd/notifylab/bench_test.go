@@ -125,9 +125,14 @@ func TestBench_interrupted(t *testing.T) {
 func TestBench_ended_at_once(t *testing.T) {
 	t.Parallel()
 	c := newCorner(t)
-	r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "50", "-o", "json")
-	r.awaitLine(`"kind":"machine"`)
-	c.awaitWorkers(2)
+	r := c.start("bench", "--only", "consume/lease", "--messages", "5000", "--rounds", "500", "-o", "json")
+	eventually(t, "it has made keys", func() string {
+		keys, err := c.store().Keys(patience(t), c.ns+"*notification:*").Result()
+		if err != nil || len(keys) == 0 {
+			return fmt.Sprint("none: ", err)
+		}
+		return ""
+	})
 	r.signal(syscall.SIGSTOP)
 	r.signal(syscall.SIGTERM)
 	r.signal(syscall.SIGINT)

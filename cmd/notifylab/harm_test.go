@@ -48,7 +48,12 @@ func testBenchWithout(t *testing.T, pair *servers.Pair) {
 		r := c.start("bench", "--only", "workers", "--workers", "2", "--rounds", "1000")
 		c.awaitWorkers(2)
 		do(t, "kill", pair.Kill(t.Context(), s))
+		killed := time.Now()
 		r.wantStatus(exitUnavailable)
+		const patience = 25 * time.Second // less than that of bench with its workers
+		if took := time.Since(killed); took > patience {
+			t.Errorf("%s killed: it took %v", s, took)
+		}
 		if len(having(r.errors(), "notifylab: "+string(s)+" does not answer at 127.0.0.1:")) != 1 {
 			t.Errorf("%s killed:\n%s", s, r.all())
 		}

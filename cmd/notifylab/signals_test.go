@@ -85,6 +85,17 @@ func TestSIGINT_or_SIGTERM_anywhere(t *testing.T) {
 	}
 }
 
+// One cause can send a signal twice; two signals, or one a while later, are two.
+func TestFirstSignal(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	first := firstSignal{syscall.SIGINT, at}
+	if !first.again(syscall.SIGINT, at.Add(50*time.Millisecond)) || first.again(syscall.SIGINT, at.Add(time.Second)) ||
+		first.again(syscall.SIGTERM, at.Add(50*time.Millisecond)) || (firstSignal{}).again(syscall.SIGINT, at) {
+		t.Error("want the same, soon, to be the first once more, and nothing else")
+	}
+}
+
 func TestSIGINT_ends_a_provider_that_hangs(t *testing.T) {
 	t.Parallel()
 	c := cornerAt(t, "", "")
