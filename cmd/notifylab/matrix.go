@@ -19,6 +19,7 @@ import (
 type matrixFlags struct {
 	only    []string
 	repeat  int
+	inHand  int
 	without string
 	timeout time.Duration
 	junit   string
@@ -34,8 +35,10 @@ func (a *app) matrixCommand() *cobra.Command {
 killed, or stopped for so long that the broker gives it up and another worker takes its
 message. Each cell has a namespace of its own, real worker processes, and a verdict by
 the provider's ledger; eight are played at once. The whole takes about a minute or two.
-A worker has one message in hand, so that a cell counts what became of it exactly; what
-many handlers do under kills is for notifylab soak --concurrency 256.
+A worker has one message in hand. With --concurrency 256 it has 255 others in hand with
+it, each in a send that the provider has accepted and does not answer: what is done to
+the worker at the one's point is done to them in their sends, and a cell holds only if
+each of them comes to what is predicted for that, too.
 
 A cell says how often the provider accepted the message.
 
@@ -67,6 +70,7 @@ Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be
 70 a missing guard was not noticed, 75 inconclusive, 69 no servers, 64 wrong usage.`,
 		Example: `  notifylab matrix
   notifylab matrix --only lease/after-send/kill -v
+  notifylab matrix --only lease/after-ack/kill --concurrency 256
   notifylab matrix --only record/after-claim/kill --only record/before-ack/kill --repeat 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,6 +84,7 @@ Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be
 	set := cmd.Flags()
 	set.StringArrayVar(&f.only, "only", nil, "play this cell alone: SETTING/POINT/FAULT; may be repeated")
 	set.IntVar(&f.repeat, "repeat", 1, "play it that often")
+	set.IntVar(&f.inHand, "concurrency", 1, "messages that a worker has in hand: the one, and others beside it")
 	set.Var(newChoice(&f.without, "", guardNames()...), "break", "take this guard away from the workers")
 	set.DurationVar(&f.timeout, "timeout", time.Minute, "after that a cell is inconclusive")
 	set.StringVar(&f.junit, "junit", "", "write a JUnit report to this file: a suite, a case for each cell")
@@ -115,15 +120,23 @@ func cellNames() []string {
 type matrix struct {
 	cells   []scenario.Cell
 	repeat  int
+	inHand  int
 	without scenario.Guard
 }
+
+// mostInHand is so many that all cells that are played at once find ports: each has
+// three workers at most, and a port can be had again only after a while.
+const mostInHand = 512
 
 // matrix reads the flags.
 func (f *matrixFlags) matrix(ns notify.Namespace) (*matrix, error) {
 	if err := checkRuns(ns, f.repeat, f.timeout); err != nil {
 		return nil, err
 	}
-	m := &matrix{cells: scenario.Cells(), repeat: f.repeat}
+	if f.inHand < 1 || f.inHand > mostInHand {
+		return nil, usagef("--concurrency %d: from 1 to %d, since each has a connection to the provider", f.inHand, mostInHand)
+	}
+	m := &matrix{cells: scenario.Cells(), repeat: f.repeat, inHand: f.inHand}
 	if i := slices.IndexFunc(scenario.Guards(), func(g scenario.Guard) bool { return g.Name == f.without }); i >= 0 {
 		m.without = scenario.Guards()[i]
 		m.cells = m.without.Cells()
@@ -237,7 +250,7 @@ func (m *matrix) rounds(ctx context.Context, r *runner, at *place, out *printer,
 func (m *matrix) config(r *runner, at *place) func(scenario.Cell) scenario.Config {
 	return func(scenario.Cell) scenario.Config {
 		cfg := r.config(at)
-		cfg.Timeout = r.flags.timeout
+		cfg.Timeout, cfg.Concurrency = r.flags.timeout, m.inHand
 		right := cfg.Worker
 		cfg.Worker = func(c notify.Channel) []string {
 			if m.without.Name == "" {

@@ -24,13 +24,15 @@ func TestMatrix_exit_status(t *testing.T) {
 	}{
 		"--only record/after-claim/kill --only none/before-ack/kill": {0, 2, "HELD  2 of 2 as predicted",
 			[]string{"none       kill   –        2", "record     kill   0 lost", "open with record     lost at after-claim", "open with none       twice at before-ack"}},
-		"--only key/mid-send/kill --repeat 2":               {0, 2, "HELD  2 of 2 as predicted", []string{"round 2 of 2", "all closed with key"}},
-		"--only none/mid-send/kill -v":                      {0, 1, "HELD  1 of 1 as predicted", []string{"2 *", "in 1 cell the workers' SENT lines", "CRASH — worker dying DURING send", "none/mid-send/kill, namespace "}},
-		"--only lease/after-copy/kill":                      {0, 1, "HELD  1 of 1 as predicted", []string{"parked"}},
-		"--only record/mid-send/kill --timeout 1ms":         {75, 1, "INCONCLUSIVE  0 of 1 as predicted", []string{"INCONCLUSIVE  record/mid-send/kill: ", "try: notifylab matrix --only record/mid-send/kill -v", "?"}},
-		"--break confirm":                                   {1, 1, "RED AS NAMED  0 of 1 as predicted", []string{"without confirm: ", "0 lost≠parked"}},
-		"--break nx --only record/before-ack/kill":          {1, 1, "RED AS NAMED  0 of 1 as predicted", []string{"2≠1"}},
-		"--break nx --only record/mid-send/kill --repeat 2": {1, 2, "RED AS NAMED  0 of 2 as predicted", nil},
+		"--only key/mid-send/kill --repeat 2":                       {0, 2, "HELD  2 of 2 as predicted", []string{"round 2 of 2", "all closed with key"}},
+		"--only none/mid-send/kill -v":                              {0, 1, "HELD  1 of 1 as predicted", []string{"2 *", "in 1 cell the workers' SENT lines", "CRASH — worker dying DURING send", "none/mid-send/kill, namespace "}},
+		"--only lease/after-copy/kill":                              {0, 1, "HELD  1 of 1 as predicted", []string{"parked"}},
+		"--only record/mid-send/kill --timeout 1ms":                 {75, 1, "INCONCLUSIVE  0 of 1 as predicted", []string{"INCONCLUSIVE  record/mid-send/kill: ", "try: notifylab matrix --only record/mid-send/kill -v", "?"}},
+		"--only none/after-ack/kill --concurrency 30":               {0, 1, "HELD  1 of 1 as predicted", []string{"29 others beside it in the worker's hand"}},
+		"--only none/after-ack/kill --concurrency 30 --timeout 1ms": {75, 1, "INCONCLUSIVE  0 of 1 as predicted", []string{"try: notifylab matrix --only none/after-ack/kill -v --concurrency 30"}},
+		"--break confirm":                                           {1, 1, "RED AS NAMED  0 of 1 as predicted", []string{"without confirm: ", "0 lost≠parked"}},
+		"--break nx --only record/before-ack/kill":                  {1, 1, "RED AS NAMED  0 of 1 as predicted", []string{"2≠1"}},
+		"--break nx --only record/mid-send/kill --repeat 2":         {1, 2, "RED AS NAMED  0 of 2 as predicted", nil},
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()

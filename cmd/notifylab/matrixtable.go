@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +19,9 @@ import (
 func (m *matrix) header(out *printer, v versions) {
 	out.linef("matrix: how often the provider accepted one message, by what was done to its worker")
 	out.linef("RabbitMQ %s, Redis %s, %s, up to %d at once", escape(v.rabbitmq), escape(v.redis), count(len(m.cells), "cell"), scenario.AtOnce)
+	if m.inHand > 1 {
+		out.linef("%s beside it in the worker's hand, each accepted and not answered", count(m.inHand-1, "other"))
+	}
 	if m.without.Name != "" {
 		out.linef("without %s: %s. These cells must turn red", m.without.Name, m.without.Is)
 	}
@@ -165,6 +169,9 @@ func (m *matrix) ending(out *printer, r *runner, all []scenario.Result, v scenar
 // otherwise says why a cell did not come out as predicted, unless it had to.
 func (m *matrix) otherwise(out *printer, r *runner, res scenario.Result) {
 	again := "notifylab matrix --only " + res.Cell.String() + " -v"
+	if m.inHand > 1 {
+		again += " --concurrency " + strconv.Itoa(m.inHand)
+	}
 	switch {
 	case res.Status == scenario.Inconclusive:
 		out.linef("%s  %s: %s", out.palette.yellow.Sprint("INCONCLUSIVE"), res.Cell, escape(res.Why))

@@ -146,6 +146,8 @@ func TestUnknown_command_scenario_channel_or_flag_value(t *testing.T) {
 		"soak extra":                                   {`"extra"`},
 		"matrix extra":                                 {`"extra"`},
 		"matrix --repeat 0":                            {"--repeat 0", "at least 1"},
+		"matrix --concurrency 0":                       {"--concurrency 0", "from 1 to 512"},
+		"matrix --concurrency 513":                     {"--concurrency 513", "from 1 to 512"},
 		"matrix --timeout 0s":                          {"--timeout 0s", "more than 0"},
 		"matrix --break nxx":                           {"--break", "nx, compare-and-set, clock, confirm", "did you mean nx?"},
 		"matrix --only lease":                          {"--only", `"lease"`, "SETTING/POINT/FAULT"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,11 +25,14 @@ func (s *stage) id(n int) string { return fmt.Sprintf("%s-%d", s.Namespace, n) }
 
 // notification makes the n-th notification of the run, from 1.
 func (s *stage) notification(n int, user, text string) notify.Notification {
+	return s.register(notify.Notification{ID: s.id(n), User: user, Text: text})
+}
+
+func (s *stage) register(n notify.Notification) notify.Notification {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := notify.Notification{ID: s.id(n), User: user, Text: text}
-	s.names[m.ID] = m
-	return m
+	s.names[n.ID] = n
+	return n
 }
 
 // behind makes the notification that is published right behind the victim: that
@@ -48,12 +52,16 @@ func (s *stage) crowd(first, number int, text string) []notify.Notification {
 	for n := first; n < first+number; n++ {
 		all = append(all, s.notification(n, strconv.Itoa(100+n), text))
 	}
+	s.hush(all)
+	return all
+}
+
+func (s *stage) hush(all []notify.Notification) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range all {
 		s.quiet[m.ID] = ""
 	}
-	return all
 }
 
 // text is what the victim's person reads: one of a few, by the seed, so that two
@@ -68,7 +76,7 @@ func (s *stage) text() string {
 
 // cast returns who plays in this run.
 func (s *stage) cast() cast {
-	c := cast{settings: s.Settings}
+	c := cast{settings: s.Settings, beside: s.beside}
 	for i := 1; ; i++ {
 		n, ok := s.named(s.id(i))
 		if !ok {
@@ -100,16 +108,21 @@ func on(n notify.Notification, channels ...notify.Channel) []post {
 	return posts
 }
 
+// window is how many messages may be in flight.
+const window = 256
+
 // publish publishes messages back to back, so that each is in its queue before
 // anything can come of the one before it, and returns when all are confirmed.
 func (s *stage) publish(ctx context.Context, posts ...post) error {
-	var confirms []func() error
-	for _, p := range posts {
-		confirms = append(confirms, s.start(ctx, p))
-	}
 	var errs []error
-	for _, confirmed := range confirms {
-		errs = append(errs, confirmed())
+	for some := range slices.Chunk(posts, window) {
+		var confirms []func() error
+		for _, p := range some {
+			confirms = append(confirms, s.start(ctx, p))
+		}
+		for _, confirmed := range confirms {
+			errs = append(errs, confirmed())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -276,11 +289,12 @@ func (s *stage) awaitSettled(ctx context.Context, id string, c notify.Channel) e
 }
 
 // awaitPoint waits until a notification has brought its worker to a crash point, of
-// which an event of that kind tells. If the worker takes up the one behind it
-// instead it never will.
+// which an event of that kind tells. If the worker, whose hands are full, takes up the
+// one behind it instead it never will.
 func (s *stage) awaitPoint(ctx context.Context, kind event.Kind, victim, behind notify.Notification, c notify.Channel, point worker.Point) error {
 	e, err := s.history.Await(ctx, func(e event.Event) bool {
-		return e.Kind == kind && about(e, Subject{victim.ID, string(c)}) || e.Kind == event.Received && about(e, Subject{behind.ID, string(c)})
+		return e.Kind == kind && about(e, Subject{victim.ID, string(c)}) || e.Kind == event.Received && about(e, Subject{behind.ID, string(c)}) ||
+			e.Kind == event.Unknown && slices.ContainsFunc(s.beside, func(n notify.Notification) bool { return about(e, subject(n, c)) })
 	})
 	what := fmt.Sprintf("the crash point %s was never reached", point)
 	switch {
@@ -288,6 +302,8 @@ func (s *stage) awaitPoint(ctx context.Context, kind event.Kind, victim, behind 
 		return never{what, s.reason(victim.ID, c), context.Cause(ctx)}
 	case e.Kind == event.Received:
 		return never{what, s.reason(victim.ID, c), fmt.Errorf("%s was settled without it", victim.ID)}
+	case e.Kind == event.Unknown:
+		return never{what, e.Reason, fmt.Errorf("the send of %s, beside it, was given up before", e.ID)}
 	}
 	return nil
 }

@@ -59,12 +59,38 @@ func cellSpecimens() map[string]specimen {
 			w1(event.Received), w1(event.Claimed), w1(event.Stopped),
 			w2(event.Received), w2(event.LeaseBusy), w2(event.Claimed), accepted(), w2(event.Sent), w2(event.Done), w2(event.Acked),
 			w1(event.Woke), w1(event.LeaseLost), w1(event.DuplicateDropped), w1(event.Acked)),
+		// With others in hand, each in a send that was accepted and not answered.
+		"lease/after-send/kill": crashSpecimen(leased, 2, Seen{}, done,
+			w1(event.Received), w1(event.Claimed), w1(event.Sent), w1(event.Crash), restarted(),
+			handed(1), w1(event.ClaimRecovered), w1(event.Sent), w1(event.Done), w1(event.Acked)).with(2, true, done),
+		"lease/after-receive/stop": stopSpecimen(leased, 1, done,
+			w1(event.Received), w1(event.Stopped),
+			handed(2), w2(event.Claimed), accepted(), w2(event.Sent), w2(event.Done), w2(event.Acked),
+			forgotten(), w1(event.Woke), w1(event.DuplicateDropped), w1(event.Dropped), ready()).with(2, true, done),
 		"lease/mid-send/twins": stopSpecimen(leased, 1, done,
 			w1(event.Received), w1(event.Claimed), w1(event.Stopped),
 			w2(event.Received), w2(event.LeaseBusy), handed(3), w2(event.Claimed),
 			w1(event.Woke), w1(event.LeaseLost), w1(event.Dropped), ready(),
 			accepted(), w2(event.Sent), w2(event.Done), w2(event.Acked), by(3, event.DuplicateDropped), by(3, event.Acked)),
 	}
+}
+
+// with adds two others that the worker had in hand, and what became of each.
+func (s specimen) with(accepted int, again bool, end Seen) specimen {
+	for _, id := range []string{"k7f3-beside-1", "k7f3-beside-2"} {
+		n := notify.Notification{ID: id, User: "101", Text: "beside"}
+		s.beside = append(s.beside, n)
+		s.record.Ledger[subject(n, notify.Push)] = accepted
+		if end.State != "" {
+			s.record.Records[subject(n, notify.Push)] = end
+		}
+		e := said(n, push, event.Received)
+		s.record.Events = append(s.record.Events, e)
+		if again {
+			s.record.Events = append(s.record.Events, redelivered(n))
+		}
+	}
+	return s
 }
 
 func w1(kind event.Kind) event.Event { return by(1, kind) }

@@ -2,10 +2,12 @@ package scenario
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
+	"notifylab/internal/provider"
 	"notifylab/internal/worker"
 )
 
@@ -31,7 +33,10 @@ func crashAt(point worker.Point, s Scenario) Scenario {
 }
 
 func playCrash(ctx context.Context, s *stage, point worker.Point) error {
-	if _, err := s.worker(ctx, notify.Push); err != nil {
+	if _, err := s.worker(ctx, notify.Push, s.inHand()...); err != nil {
+		return err
+	}
+	if err := s.fillHand(ctx, provider.Faults{}); err != nil {
 		return err
 	}
 	victim, behind := s.victim(point), s.behind(2, "8")
@@ -41,10 +46,7 @@ func playCrash(ctx context.Context, s *stage, point worker.Point) error {
 	if err := s.awaitPoint(ctx, event.Crash, victim, behind, notify.Push, point); err != nil {
 		return err
 	}
-	if err := s.awaitEnd(ctx, victim.ID, notify.Push); err != nil {
-		return err
-	}
-	return s.awaitSettled(ctx, behind.ID, notify.Push)
+	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
 }
 
 // victim makes the notification that brings its worker to a point: one that is
@@ -73,6 +75,7 @@ func judgeCrash(c cast, r *Record, point worker.Point) Verdict {
 		findings = append(findings, r.recordAtCrash(victim, Pending, lease))
 	}
 	findings = append(findings, r.record(victim, want.Record, retention))
+	findings = append(findings, r.besides(c, point, Kill)...)
 	findings = append(findings, r.leftovers(c.victim, want)...)
 	v := judged(r, findings, []Fate{r.fate(c.victim, notify.Push), r.fate(c.behind, notify.Push)}).about(c.victim.ID)
 	return v.predicted(want)

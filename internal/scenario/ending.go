@@ -3,19 +3,45 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
 )
 
-// awaitEnd waits until no copy of a notification is on its way any more and nobody
+// awaitEnds waits until no copy of some notifications is on its way any more and nobody
 // has one in hand, a worker that was stopped with it included.
-func (s *stage) awaitEnd(ctx context.Context, id string, c notify.Channel) error {
-	way := newJourney(s.Settings.Ack == "early")
+func (s *stage) awaitEnds(ctx context.Context, c notify.Channel, all ...notify.Notification) error {
+	return s.awaitJourneys(ctx, c, all, (*journey).over)
+}
+
+// awaitAsleep waits until nobody has any in hand but who was stopped with it.
+func (s *stage) awaitAsleep(ctx context.Context, c notify.Channel, all ...notify.Notification) error {
+	return s.awaitJourneys(ctx, c, all, (*journey).asleep)
+}
+
+func (s *stage) awaitJourneys(ctx context.Context, c notify.Channel, all []notify.Notification, there func(*journey) bool) error {
+	ways := map[string]*journey{}
+	for _, n := range all {
+		ways[n.ID] = newJourney(s.Settings.Ack == "early")
+	}
+	onTheWay := func(n notify.Notification) bool { return !there(ways[n.ID]) }
 	_, err := s.history.Await(ctx, func(e event.Event) bool {
-		return about(e, Subject{id, string(c)}) && way.over(e)
+		if e.Channel != string(c) {
+			return false
+		}
+		if e.Kind == event.Crash || e.Kind == event.Stopped { // which is about one of them, and done to all
+			for _, way := range ways {
+				way.with(e)
+			}
+		}
+		if way := ways[e.ID]; way != nil {
+			way.next(e)
+		}
+		return !slices.ContainsFunc(all, onTheWay)
 	})
 	if err != nil {
+		id := all[slices.IndexFunc(all, onTheWay)].ID
 		return never{fmt.Sprintf("%s did not come to its end on %s", id, c), s.reason(id, c), context.Cause(ctx)}
 	}
 	return nil
@@ -38,9 +64,21 @@ type hand struct {
 
 func newJourney(early bool) *journey { return &journey{early: early, hands: map[string]*hand{}} }
 
-// over takes in the next event about the message, and says whether that was the
-// end.
-func (j *journey) over(e event.Event) bool {
+// over says whether what was said so far is the end.
+func (j *journey) over() bool { return j.asleep() && len(j.hands) == 0 }
+
+// asleep says whether it is but for those who were stopped.
+func (j *journey) asleep() bool {
+	for _, h := range j.hands {
+		if !h.stopped {
+			return false
+		}
+	}
+	return j.begun && j.copies <= 0
+}
+
+// next takes in the next event about the message.
+func (j *journey) next(e event.Event) {
 	switch e.Kind {
 	case event.Queued:
 		j.begun = true
@@ -75,10 +113,21 @@ func (j *journey) over(e event.Event) bool {
 		if h := j.hands[e.Source]; h != nil && h.over {
 			delete(j.hands, e.Source)
 		}
-	case event.Dropped, event.Crash:
+	case event.Dropped:
 		delete(j.hands, e.Source)
 	}
-	return j.begun && j.copies <= 0 && len(j.hands) == 0
+}
+
+// with takes in what is done to a worker, whatever message it is about.
+func (j *journey) with(e event.Event) {
+	h := j.hands[e.Source]
+	switch {
+	case h == nil:
+	case e.Kind == event.Crash:
+		delete(j.hands, e.Source)
+	default:
+		h.stopped = true
+	}
 }
 
 // take marks what the stopped ones hold as somebody else's.

@@ -44,7 +44,12 @@ func TestJourney(t *testing.T) {
 		words := strings.Fields(tt.story)
 		ends := 0
 		for i, word := range words {
-			over := way.over(word2event(word))
+			e := word2event(word)
+			if e.Kind == event.Crash {
+				way.with(e)
+			}
+			way.next(e)
+			over := way.over()
 			switch {
 			case i == len(words)-1 && !over:
 				t.Errorf("%s: not over", name)

@@ -35,7 +35,7 @@ func TestMatrix(t *testing.T) {
 		}
 		cells = append(cells, c)
 	}
-	played := play(t, cells, "")
+	played := play(t, cells, "", 1)
 	if len(played) != len(names) {
 		t.Errorf("%d results of %d", len(played), len(names))
 	}
@@ -50,15 +50,48 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// TestMatrix_full_hands plays cells with workers that have many messages in hand, of
+// each kind of prediction for those beside the victim; CI plays all of them so.
+func TestMatrix_full_hands(t *testing.T) {
+	t.Parallel()
+	var cells []Cell
+	for _, name := range []string{
+		"ack-early/after-receive/kill", "none/after-ack/kill", "record/before-send/kill", "lease/mid-send/kill", "key/after-send/kill", "lease/after-copy/kill",
+		"ack-early/before-send/stop", "none/before-ack/stop", "record/after-claim/stop", "lease+key/mid-send/stop", "lease/before-copy/stop",
+		"lease/after-claim/twins", "lease/mid-send/twins",
+	} {
+		c, err := FindCell(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells = append(cells, c)
+	}
+	const many = 20
+	for _, r := range play(t, cells, "", many) {
+		if r.Status != Held || r.Red() {
+			t.Errorf("%s: got %s, want %s: %s", r.Cell, r.Got(), r.Cell.Want, explain(r.Verdict))
+		}
+		beside := map[string]bool{}
+		for _, e := range r.Events {
+			if strings.Contains(e.ID, "-beside-") && e.Kind == event.Received {
+				beside[e.ID] = true
+			}
+		}
+		if len(beside) != many-1 {
+			t.Errorf("%s: %d beside it", r.Cell, len(beside))
+		}
+	}
+}
+
 // play plays cells with workers that lack a guard, and sees that nothing is left. A
 // server that stalls for longer than a run waits for it is rightly an error of the run,
 // and not what the cells are about: then they are played again, in other namespaces.
-func play(t *testing.T, cells []Cell, without string) []Result {
+func play(t *testing.T, cells []Cell, without string, inHand int) []Result {
 	t.Helper()
-	results, rigs, err := playOnce(t, cells, without)
+	results, rigs, err := playOnce(t, cells, without, inHand)
 	if unanswered(err) {
 		t.Logf("played again after: %v", err)
-		results, rigs, err = playOnce(t, cells, without)
+		results, rigs, err = playOnce(t, cells, without, inHand)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +110,7 @@ func unanswered(err error) bool {
 	return errors.As(err, &mq) || errors.As(err, &redis) || errors.As(err, &lost)
 }
 
-func playOnce(t *testing.T, cells []Cell, without string) (results []Result, rigs []rig, err error) {
+func playOnce(t *testing.T, cells []Cell, without string, inHand int) (results []Result, rigs []rig, err error) {
 	t.Helper()
 	var configs []Config
 	for range cells {
@@ -87,6 +120,7 @@ func playOnce(t *testing.T, cells []Cell, without string) (results []Result, rig
 	}
 	next := make(chan Config, len(cells))
 	for _, cfg := range configs {
+		cfg.Concurrency = inHand
 		right := cfg.Worker
 		cfg.Worker = func(c notify.Channel) []string {
 			if without == "" {
@@ -108,7 +142,7 @@ func TestGuards(t *testing.T) {
 		if len(g.Cells()) != len(g.Shows) {
 			t.Fatalf("there are %v of %q", g.Cells(), g.Shows)
 		}
-		results := play(t, g.Cells(), g.Name)
+		results := play(t, g.Cells(), g.Name, 1)
 		for _, r := range results {
 			if !r.Red() {
 				t.Errorf("%s: got %s, want not %s: %s", r.Cell, r.Got(), r.Cell.Want, explain(r.Verdict))
@@ -133,7 +167,7 @@ func TestGuards_others(t *testing.T) {
 		if g.Name != "compare-and-set" {
 			continue
 		}
-		results := play(t, []Cell{c}, g.Name)
+		results := play(t, []Cell{c}, g.Name, 1)
 		if len(g.Unseen(results)) != 1 || results[0].Status != Held {
 			t.Errorf("seen: %s", explain(results[0].Verdict))
 		}

@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"notifylab/internal/event"
@@ -91,7 +92,7 @@ func (s *stage) record(ctx context.Context) (*Record, error) {
 }
 
 func (s *stage) recordChannel(ctx context.Context, r *Record, c notify.Channel) error {
-	for _, n := range s.cast().all {
+	for _, n := range slices.Concat(s.cast().all, s.beside) {
 		subject := Subject{n.ID, string(c)}
 		r.Ledger[subject] = s.provider.Accepted(n.ID, c)
 		r.Refused[subject] = s.provider.Refused(n.ID, c)

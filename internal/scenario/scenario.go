@@ -51,6 +51,7 @@ type cast struct {
 	victim   notify.Notification
 	behind   notify.Notification
 	all      []notify.Notification // these two among them
+	beside   []notify.Notification // in the worker's hand with the victim, and not among them
 }
 
 // Catalogue returns every scenario, in the order in which they are to be run: the

@@ -60,8 +60,9 @@ type stage struct {
 	topology  broker.Topology
 	dir       string // the workers' state
 	began     time.Time
-	ours      bool // the namespace, to be cleaned up
-	harmed    bool // the servers, and not yet as they were
+	ours      bool                  // the namespace, to be cleaned up
+	harmed    bool                  // the servers, and not yet as they were
+	beside    []notify.Notification // in the worker's hand with the victim
 	onCrash   func(context.Context) error
 	giveUp    context.CancelCauseFunc // ends the play
 	after     []func()                // called when the workers are gone
@@ -177,7 +178,7 @@ func (s *stage) connectBroker(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.publisher, err = s.conn.Publisher(context.WithoutCancel(ctx), 256)
+	s.publisher, err = s.conn.Publisher(context.WithoutCancel(ctx), window)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
+	"notifylab/internal/provider"
 	"notifylab/internal/supervise"
 	"notifylab/internal/worker"
 )
@@ -26,17 +27,21 @@ const stopLease = 8 * time.Second
 // A watch is how a worker is run that is to be stopped.
 type watch struct {
 	heartbeat, sendTimeout time.Duration
+	faults                 provider.Faults // that it meets
 }
 
-// stopped are the flags of the one that is to be missed soon: after three heartbeats
+// stoppedFlags are those of the one that is to be missed soon: after three heartbeats
 // at most.
-func (w watch) stopped() []string {
-	return append(besideFlags(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String())
+func (s *stage) stoppedFlags(w watch) []string {
+	flags := []string{"--lease", stopLease.String(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String()}
+	return append(flags, s.inHand()...)
 }
 
 // besideFlags are those of the workers beside it. They have time, so that neither
 // the broker nor they themselves give up when the machine is busy.
-func besideFlags() []string { return []string{"--lease", stopLease.String()} }
+func (s *stage) besideFlags() []string {
+	return append([]string{"--lease", stopLease.String()}, s.inHand()...)
+}
 
 // stopAt makes a scenario of a stop at a point.
 func stopAt(point worker.Point, s Scenario) Scenario {
@@ -52,33 +57,38 @@ func stopAt(point worker.Point, s Scenario) Scenario {
 
 func playStop(ctx context.Context, s *stage, point worker.Point) error {
 	w := watch{heartbeat: time.Second, sendTimeout: time.Second}
-	victim := s.victim(point)
+	all := []notify.Notification{s.victim(point)}
 	var behind []post
 	if s.Settings.Ack != "early" && point != worker.AfterAck { // else it would be in the stopped worker's hand, too
-		behind = on(s.behind(2, "8"), notify.Push)
+		all = append(all, s.behind(2, "8"))
+		behind = on(all[1], notify.Push)
 	}
-	first, err := s.stopped(ctx, point, w, victim, behind...)
+	first, err := s.stopped(ctx, point, w, all[0], behind...)
 	if err != nil {
 		return err
 	}
-	if _, err := s.worker(ctx, notify.Push, besideFlags()...); err != nil {
+	if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
 		return err
 	}
-	if err := s.forgotten(ctx, victim, s.behind(2+len(behind), "8")); err != nil {
+	all = append(all, s.behind(len(all)+1, "8"))
+	if err := s.forgotten(ctx, all...); err != nil {
 		return err
 	}
 	if err := s.wake(ctx, first); err != nil {
 		return err
 	}
-	return s.awaitEnd(ctx, victim.ID, notify.Push)
+	return s.awaitEnds(ctx, notify.Push, append(all, s.beside...)...)
 }
 
 // stopped starts a worker and returns when a notification has stopped it, all of
 // it. What is behind it is published right after it: the last of that, if there is
 // any, is for after the stop.
 func (s *stage) stopped(ctx context.Context, point worker.Point, w watch, victim notify.Notification, behind ...post) (*supervise.Process, error) {
-	p, err := s.worker(ctx, notify.Push, w.stopped()...)
+	p, err := s.worker(ctx, notify.Push, s.stoppedFlags(w)...)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.fillHand(ctx, w.faults); err != nil {
 		return nil, err
 	}
 	if err := s.publish(ctx, append([]post{{victim, notify.Push, point + ",stop"}}, behind...)...); err != nil {
@@ -98,21 +108,24 @@ func (s *stage) stopped(ctx context.Context, point worker.Point, w watch, victim
 }
 
 // forgotten returns when the broker has given a stopped worker up, and the other
-// has settled all it got: with one delivery in hand at a time, the last in the queue
-// is the last. It notes how much the queue holds then.
-func (s *stage) forgotten(ctx context.Context, victim, last notify.Notification) error {
+// has settled all it got, and the last of these, which is published now. It notes how
+// much the queue holds then.
+func (s *stage) forgotten(ctx context.Context, all ...notify.Notification) error {
 	work := s.topology.Work(notify.Push)
 	if _, err := s.consumed(ctx, work, 1); err != nil {
 		return err
 	}
-	if err := s.send(ctx, last, notify.Push); err != nil {
+	if err := s.publish(ctx, on(all[len(all)-1], notify.Push)...); err != nil {
+		return err
+	}
+	if err := s.awaitAsleep(ctx, notify.Push, append(all, s.beside...)...); err != nil {
 		return err
 	}
 	waiting, err := s.consumed(ctx, work, 1)
 	if err != nil {
 		return err
 	}
-	s.note(victim, notify.Push, waiting, fmt.Sprintf("notify.push holds %d, and the stopped worker consumes it no more: waking it", waiting))
+	s.note(all[0], notify.Push, waiting, fmt.Sprintf("notify.push holds %d, and the stopped worker consumes it no more: waking it", waiting))
 	return nil
 }
 
@@ -144,10 +157,8 @@ func judgeStop(c cast, r *Record, point worker.Point) Verdict {
 	}
 	findings = append(findings,
 		r.said("worker lines", victim, want.Lines...),
-		r.slept(victim, want.Redelivered))
-	if !aroundCopy(point) { // else a copy may be there
-		findings = append(findings, r.noted("notify.push, before it was woken", victim, 0, "messages"))
-	}
+		r.slept(victim, want.Redelivered),
+		r.noted("notify.push, before it was woken", victim, 0, "messages"))
 	sent := r.times("worker lines", victim, event.Sent, count(want.Lines, event.Sent))
 	if point == worker.MidSend { // where whoever wakes may still read its answer
 		sent = sent.orOneMore(count(want.Lines, event.Sent), r.count(victim, event.Sent), "sent")
@@ -159,6 +170,7 @@ func judgeStop(c cast, r *Record, point worker.Point) Verdict {
 	if want.Record != "" {
 		findings = append(findings, r.record(victim, want.Record, retention))
 	}
+	findings = append(findings, r.besides(c, point, Stop)...)
 	findings = append(findings, r.leftovers(c.victim, want)...)
 	return judged(r, findings, fates).about(c.victim.ID).predicted(want)
 }

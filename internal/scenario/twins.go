@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +37,7 @@ func playClaimedTwin(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.worker(ctx, notify.Push, besideFlags()...); err != nil {
+	if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
 		return err
 	}
 	if err := s.await(ctx, event.Acked, victim.ID, notify.Push); err != nil {
@@ -45,10 +46,7 @@ func playClaimedTwin(ctx context.Context, s *stage) error {
 	if err := first.Signal(unix.SIGCONT); err != nil {
 		return err
 	}
-	if err := s.awaitEnd(ctx, victim.ID, notify.Push); err != nil {
-		return err
-	}
-	return s.awaitSettled(ctx, behind.ID, notify.Push)
+	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
 }
 
 // slowSend is how long the provider takes for the second's send, which is enough
@@ -59,17 +57,16 @@ const slowSend = 2500 * time.Millisecond
 // second is sending and a third, with the redelivered first copy, waits for its
 // record.
 func playRefusedTwin(ctx context.Context, s *stage) error {
-	w := watch{heartbeat: time.Second, sendTimeout: 4 * time.Second}
 	victim, behind := s.notification(1, "7", s.text()), s.behind(2, "8")
 	this := provider.Target{ID: victim.ID}
-	s.provider.SetFaults(provider.Faults{Refuse: []provider.Refusal{{Target: this, Status: 503}}})
+	w := watch{heartbeat: time.Second, sendTimeout: 4 * time.Second, faults: provider.Faults{Refuse: []provider.Refusal{{Target: this, Status: 503}}}}
 	first, err := s.stopped(ctx, worker.MidSend, w, victim, post{victim, notify.Push, ""}, post{behind, notify.Push, ""})
 	if err != nil {
 		return err
 	}
 	s.provider.SetFaults(provider.Faults{Delay: []provider.Delay{{Target: this, For: slowSend}}})
 	for range 2 {
-		if _, err := s.worker(ctx, notify.Push, besideFlags()...); err != nil {
+		if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
 			return err
 		}
 	}
@@ -82,10 +79,7 @@ func playRefusedTwin(ctx context.Context, s *stage) error {
 	if err := s.wake(ctx, first); err != nil {
 		return err
 	}
-	if err := s.awaitEnd(ctx, victim.ID, notify.Push); err != nil {
-		return err
-	}
-	return s.awaitSettled(ctx, behind.ID, notify.Push)
+	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
 }
 
 func judgeTwins(c cast, r *Record, point worker.Point) Verdict {
@@ -105,6 +99,7 @@ func judgeTwins(c cast, r *Record, point worker.Point) Verdict {
 	if want.Redelivered { // else its session lives
 		findings = append(findings, r.slept(victim, true))
 	}
+	findings = append(findings, r.besides(c, point, Twins)...)
 	findings = append(findings, r.leftovers(c.victim, want)...)
 	return judged(r, findings, []Fate{r.fate(c.victim, notify.Push), r.fate(c.behind, notify.Push)}).about(c.victim.ID).predicted(want)
 }
