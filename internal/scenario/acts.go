@@ -240,7 +240,9 @@ func (s *stage) awaitTimes(ctx context.Context, times int, kind event.Kind, id s
 
 // patient are the flags of a worker whose send the provider keeps waiting: on a busy
 // machine, too, it is not given up.
-func patient() []string { return []string{"--send-timeout", "15s", "--lease", "20s"} }
+func patient() []string { return []string{"--send-timeout", "15s", "--lease", patientLease.String()} }
+
+const patientLease = 20 * time.Second
 
 // hold has the provider keep some notifications' calls waiting until release is
 // called.

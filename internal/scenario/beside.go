@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
@@ -17,19 +16,9 @@ import (
 // done to the worker at the victim's point is done to each of the crowd in its send,
 // and what comes of that is predicted, too. With one in hand there is no crowd.
 
-// besideSend is how long the crowd's sends may take: until the victim has come to its
-// point, on a busy machine, too, and no longer than the shortest lease allows.
-const besideSend = 5 * time.Second
-
-// inHand are the flags of a worker that has as many messages in hand as it handles at
-// once, so that one more waits until one of them is settled.
-func (s *stage) inHand() []string {
-	flags := []string{"--prefetch", strconv.Itoa(s.concurrency())}
-	if s.concurrency() > 1 {
-		flags = append(flags, "--send-timeout", besideSend.String())
-	}
-	return flags
-}
+// fullHands are the flags of a worker that has as many messages in hand as it handles
+// at once, so that one more waits until one of them is settled.
+func (s *stage) fullHands() []string { return []string{"--prefetch", strconv.Itoa(s.concurrency())} }
 
 // fillHand returns when the one worker has room for one message more, and each of the
 // others is accepted and unanswered. What the provider then does is as usual.

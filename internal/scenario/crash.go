@@ -33,7 +33,11 @@ func crashAt(point worker.Point, s Scenario) Scenario {
 }
 
 func playCrash(ctx context.Context, s *stage, point worker.Point) error {
-	if _, err := s.worker(ctx, notify.Push, s.inHand()...); err != nil {
+	flags := s.fullHands()
+	if s.concurrency() > 1 { // the others' sends are to outlast the way to the point
+		flags = append(flags, patient()...)
+	}
+	if _, err := s.worker(ctx, notify.Push, flags...); err != nil {
 		return err
 	}
 	if err := s.fillHand(ctx, provider.Faults{}); err != nil {
@@ -72,7 +76,11 @@ func judgeCrash(c cast, r *Record, point worker.Point) Verdict {
 		r.revived(victim, want.Redelivered),
 	}
 	if point == worker.AfterClaim && c.settings.ClaimLease {
-		findings = append(findings, r.recordAtCrash(victim, Pending, lease))
+		held := lease
+		if len(c.beside) > 0 {
+			held = patientLease
+		}
+		findings = append(findings, r.recordAtCrash(victim, Pending, held))
 	}
 	findings = append(findings, r.record(victim, want.Record, retention))
 	findings = append(findings, r.besides(c, point, Kill)...)

@@ -33,14 +33,16 @@ type watch struct {
 // stoppedFlags are those of the one that is to be missed soon: after three heartbeats
 // at most.
 func (s *stage) stoppedFlags(w watch) []string {
-	flags := []string{"--lease", stopLease.String(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String()}
-	return append(flags, s.inHand()...)
+	if s.concurrency() > 1 { // the others' sends are to outlast the way to the point
+		w.sendTimeout = stopLease - 3*time.Second // as long as that lease allows
+	}
+	return append(s.besideFlags(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String())
 }
 
 // besideFlags are those of the workers beside it. They have time, so that neither
 // the broker nor they themselves give up when the machine is busy.
 func (s *stage) besideFlags() []string {
-	return append([]string{"--lease", stopLease.String()}, s.inHand()...)
+	return append(s.fullHands(), "--lease", stopLease.String())
 }
 
 // stopAt makes a scenario of a stop at a point.

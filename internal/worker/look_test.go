@@ -42,11 +42,16 @@ func (r *rig) story(id string) string { return r.storyOf("", id) }
 func (r *rig) storyOf(source, id string) string {
 	var words []string
 	for _, e := range r.history.All() {
-		if e.ID == id && e.Source != "supervisor" && e.Kind != event.Draining && (source == "" || source == e.Source) {
+		if tellsOf(e, id) && (source == "" || source == e.Source) {
 			words = append(words, r.word(e))
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// tellsOf says whether an event is a word of a notification's story.
+func tellsOf(e event.Event, id string) bool {
+	return e.ID == id && e.Source != "supervisor" && e.Kind != event.Draining
 }
 
 // tells waits until a story is as long as it should be, and checks it. If there are
@@ -55,7 +60,10 @@ func (r *rig) tells(id string, wants ...string) {
 	r.t.Helper()
 	long := len(strings.Fields(wants[0]))
 	_, err := r.history.Await(r.ctx, func(e event.Event) bool {
-		return e.ID == id && len(strings.Fields(r.story(id))) >= long
+		if tellsOf(e, id) {
+			long--
+		}
+		return long <= 0
 	})
 	if r.compare(id, r.story(id), wants...) && err != nil {
 		r.t.Error(err)

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,13 +121,18 @@ var crashes = []row{
 }
 
 // TestSpec has a worker for each setting, which gets the messages of its rows. In
-// the part with crashes it is a process, and has one message in hand at a time.
+// the parts with crashes it is a process, and has one message in hand at a time, or,
+// with the handlers of bench's, many others with each row's.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	for _, setting := range []string{"none", "record", "lease", "key", "lease+key", "early", "park"} {
 		t.Run(setting+"/sends and verdicts", func(t *testing.T) {
 			t.Parallel()
-			s := newSpec(t, setting, append(append([]row(nil), sends...), verdicts...), 512)
+			s := newSpec(t, setting, append(append([]row(nil), sends...), verdicts...), func(o *options) {
+				o.Prefetch, o.Concurrency = 512, 256 // those of bench
+				o.SendTimeout = 5 * time.Second      // what hangs takes that long
+			})
+			s.atOnce()
 			w := s.start()
 			s.check(w.stop)
 		})
@@ -135,9 +141,20 @@ func TestSpec(t *testing.T) {
 		}
 		t.Run(setting+"/crashes", func(t *testing.T) {
 			t.Parallel()
-			s := newSpec(t, setting, crashes, 1)
+			s := newSpec(t, setting, crashes, func(o *options) { o.Prefetch, o.Concurrency = 1, 1 })
+			s.atOnce()
 			p := s.supervise()
 			s.check(func() { s.stop(p) })
+		})
+		t.Run(setting+"/crashes, many in hand", func(t *testing.T) {
+			t.Parallel()
+			s := newSpec(t, setting, crashes, func(o *options) { o.Prefetch, o.Concurrency = 512, 256 })
+			p := s.supervise()
+			others := s.inTurn()
+			s.check(func() { s.stop(p) })
+			for _, n := range others {
+				s.accepted(n.ID, map[string]int{"none": 2, "record": 1, "lease": 2, "key": 1, "lease+key": 1, "early": 1}[setting])
+			}
 		})
 	}
 }
@@ -153,12 +170,11 @@ type spec struct {
 // that can be.
 var behind = notify.Notification{ID: "behind", User: "8", Text: "the one behind"}
 
-func newSpec(t *testing.T, setting string, rows []row, prefetch int) *spec {
+func newSpec(t *testing.T, setting string, rows []row, change func(*options)) *spec {
 	t.Helper()
 	s := &spec{rig: newRig(t, func(o *options) {
-		o.Prefetch, o.Concurrency = prefetch, min(prefetch, 256) // those of bench
-		o.Backoff = []time.Duration{time.Hour}                   // what is put off stays there
-		o.SendTimeout = 5 * time.Second                          // what hangs takes that long
+		change(o)
+		o.Backoff = []time.Duration{time.Hour} // what is put off stays there
 		o.AckEarly, o.ParkUnknown = setting == "early", setting == "park"
 	})}
 	s.set(map[string][]string{
@@ -173,12 +189,62 @@ func newSpec(t *testing.T, setting string, rows []row, prefetch int) *spec {
 	}
 	s.faults()
 	s.records()
+	return s
+}
+
+// atOnce publishes all rows' messages, and the one behind them.
+func (s *spec) atOnce() {
+	s.t.Helper()
 	var messages []broker.Message
 	for i, n := range s.by {
-		messages = append(messages, broker.NewMessage(s.topology().Names, notify.Push, n, s.rows[i].crash))
+		messages = append(messages, s.message(n, s.rows[i].crash))
 	}
-	s.publishAll(append(messages, broker.NewMessage(s.topology().Names, notify.Push, behind, ""))...)
-	return s
+	s.publishAll(append(messages, s.message(behind, ""))...)
+}
+
+func (s *spec) message(n notify.Notification, crash string) broker.Message {
+	return broker.NewMessage(s.topology().Names, notify.Push, n, crash)
+}
+
+// beside is how many others a worker has in hand in a crash of the specification. The
+// matrix has it with every handler at work: here the race detector is slow.
+const beside = 63
+
+// inTurn publishes each row's message when all others that its worker has in hand are in
+// a send that was accepted and is not answered, and the next one when they are settled.
+// It returns those others.
+func (s *spec) inTurn() (others []notify.Notification) {
+	s.t.Helper()
+	for i, n := range s.by {
+		var crowd []notify.Notification
+		var messages []broker.Message
+		for range beside {
+			one := note7(fmt.Sprintf("%d-beside-%d", i, len(crowd)))
+			crowd, messages = append(crowd, one), append(messages, s.message(one, ""))
+		}
+		from := s.history.Len()
+		s.provider.SetFaults(provider.Faults{AcceptHang: []provider.Target{{}}})
+		s.publishAll(messages...)
+		s.awaitLedger(func(l *provider.Ledger) bool {
+			return !slices.ContainsFunc(crowd, func(one notify.Notification) bool { return l.Held(one.ID, notify.Push) == 0 })
+		})
+		s.faults()
+		s.publish(n, s.rows[i].crash)
+		s.tells(n.ID, s.rows[i].story)
+		left := map[string]bool{}
+		for _, one := range crowd {
+			left[one.ID] = true
+		}
+		s.awaitFrom(from, "all beside "+n.ID+" are acked", func(e event.Event) bool {
+			if e.Kind == event.Acked {
+				delete(left, e.ID)
+			}
+			return len(left) == 0
+		})
+		others = append(others, crowd...)
+	}
+	s.publish(behind, "")
+	return others
 }
 
 // expand makes a row of each answer, crash and record that one names.
