@@ -57,7 +57,7 @@ why logs can't judge. 2≠1 means: it came out as 2, and 1 was predicted.
 Faults
   kill     SIGKILL; the supervisor starts the worker again
   stop     SIGSTOP, of a worker with a heartbeat of 1 s, a lease of 8 s and a send
-           time-out of 1 s. A second worker starts; SIGCONT comes when the broker has
+           time-out of 1 s (5 s with others in hand). A second worker starts; SIGCONT comes when the broker has
            given the first one up and the second has settled all it got
   twins    two copies of one message, the worker with the first one stopped until the
            other copy's worker has the record

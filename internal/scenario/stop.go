@@ -36,12 +36,12 @@ func (s *stage) stoppedFlags(w watch) []string {
 	if s.concurrency() > 1 { // the others' sends are to outlast the way to the point
 		w.sendTimeout = stopLease - 3*time.Second // as long as that lease allows
 	}
-	return append(s.besideFlags(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String())
+	return append(s.laterFlags(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String())
 }
 
-// besideFlags are those of the workers beside it. They have time, so that neither
+// laterFlags are those of the workers that come after it. They have time, so that neither
 // the broker nor they themselves give up when the machine is busy.
-func (s *stage) besideFlags() []string {
+func (s *stage) laterFlags() []string {
 	return append(s.fullHands(), "--lease", stopLease.String())
 }
 
@@ -69,7 +69,7 @@ func playStop(ctx context.Context, s *stage, point worker.Point) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
+	if _, err := s.worker(ctx, notify.Push, s.laterFlags()...); err != nil {
 		return err
 	}
 	all = append(all, s.behind(len(all)+1, "8"))

@@ -37,7 +37,7 @@ func playClaimedTwin(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
+	if _, err := s.worker(ctx, notify.Push, s.laterFlags()...); err != nil {
 		return err
 	}
 	if err := s.await(ctx, event.Acked, victim.ID, notify.Push); err != nil {
@@ -66,7 +66,7 @@ func playRefusedTwin(ctx context.Context, s *stage) error {
 	}
 	s.provider.SetFaults(provider.Faults{Delay: []provider.Delay{{Target: this, For: slowSend}}})
 	for range 2 {
-		if _, err := s.worker(ctx, notify.Push, s.besideFlags()...); err != nil {
+		if _, err := s.worker(ctx, notify.Push, s.laterFlags()...); err != nil {
 			return err
 		}
 	}
