@@ -46,7 +46,7 @@ type app struct {
 	started           bool // flags and arguments are accepted: errors are no longer about usage
 
 	mu     sync.Mutex
-	second func() // what a second Ctrl-C does
+	second func(os.Signal) // what a second Ctrl-C does
 }
 
 // urls settles where the servers are: flag, then environment, then, if neither is given
@@ -126,8 +126,8 @@ func (a *app) printer(cancel context.CancelCauseFunc) *printer {
 	}
 }
 
-// onSecond sets what a second Ctrl-C does. Without it, it ends the program.
-func (a *app) onSecond(do func()) {
+// onSecond sets what a second signal does. Without it, it ends the program.
+func (a *app) onSecond(do func(os.Signal)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.second = do
@@ -194,7 +194,7 @@ func (a *app) secondTime(s os.Signal) {
 	do := a.second
 	a.mu.Unlock()
 	if do != nil {
-		do()
+		do(s)
 		return
 	}
 	a.exit(exitStatus(interrupted{s}))

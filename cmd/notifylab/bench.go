@@ -59,6 +59,9 @@ is too short to compare says so.`,
 		Example: "  notifylab bench --only consume/handlers+lease,consume/lease --rounds 1 --messages 2000\n  notifylab bench --only recovery --recoveries 2 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("only") && len(f.only) == 0 {
+				return usagef("--only: name a part, or a figure such as consume/lease")
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -107,7 +110,9 @@ func (f *benchFlags) check() error {
 		}
 	}
 	names := bench.Names(f.config())
-	for _, only := range f.only {
+	for i := range f.only {
+		f.only[i] = strings.TrimSpace(f.only[i])
+		only := f.only[i]
 		if !slices.ContainsFunc(names, func(n string) bool { return n == only || strings.HasPrefix(n, only+"/") }) {
 			return unknown("figure", only, "", names)
 		}
@@ -146,10 +151,10 @@ func (a *app) bench(ctx context.Context, f benchFlags) (err error) {
 	cfg.AMQPURL, cfg.RedisURL, cfg.StateDir = at.amqpURL, at.redisURL, dir
 	cfg.Namespace = a.runNamespace()
 	cfg.Program, cfg.Env = self(), at.childEnv()
-	a.onSecond(func() {
+	a.onSecond(func(s os.Signal) {
 		_ = os.RemoveAll(dir)
 		fmt.Fprintf(a.stderr, "notifylab: ended at once; what it has left behind: notifylab --namespace %s reset --yes\n", cfg.Namespace)
-		a.exit(exitInterrupted)
+		a.exit(exitStatus(interrupted{s}))
 	})
 	figures := &benchText{printer: out, fewMessages: f.messages < fairMessages, fewRounds: f.rounds < fairRounds}
 	tell := figures.figure

@@ -198,6 +198,9 @@ the dead letters any more; since each is confirmed first, it is 0.`,
 			if !all && o.Filter == (api.Filter{}) {
 				return usagef("replay which? --id ID, --user USER, --reason REASON, or --all")
 			}
+			if all && o.Filter != (api.Filter{}) {
+				return usagef("--all, or only those of --id, --user or --reason: not both")
+			}
 			return a.replay(cmd.Context(), notify.Channel(args[0]), o)
 		},
 	}
@@ -235,8 +238,12 @@ func (a *app) replay(ctx context.Context, c notify.Channel, o api.ReplayOptions)
 	} else {
 		out.linef("%s", replayText(sum))
 	}
-	if err == nil && sum.Unknown > 0 {
+	switch {
+	case err != nil:
+	case sum.Unknown > 0:
 		return statusError{exitFinding, ""}
+	case o.ID != "" && sum.Replayed+sum.Already+sum.Lost == 0:
+		return statusError{exitFinding, "no such dead letter"}
 	}
 	return firstCause(ctx, deskError(err))
 }
@@ -287,6 +294,9 @@ func (a *app) purge(ctx context.Context, c notify.Channel, f api.Filter) error {
 		out.object(map[string]any{"kind": "purged", "channel": string(c), "purged": n})
 	default:
 		out.linef("%d purged", n)
+	}
+	if err == nil && n == 0 && f.ID != "" {
+		return statusError{exitFinding, "no such dead letter"}
 	}
 	return firstCause(ctx, deskError(err))
 }

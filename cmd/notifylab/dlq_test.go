@@ -409,6 +409,13 @@ func TestDLQ_replay_reads_the_record(t *testing.T) {
 			t.Errorf("%s\n%s\nwant\n%s", step.flags, r.all(), strings.Join(step.lines, "\n"))
 		}
 	}
+	for _, args := range []string{"replay push --id d9", "purge push --id d9 --yes"} {
+		r := c.run(append([]string{"dlq"}, strings.Fields(args)...)...)
+		r.wantStatus(exitFinding)
+		if r.errorText() != "notifylab: no such dead letter" {
+			t.Errorf("%s: %s", args, r.all())
+		}
+	}
 	w := c.start("worker", "push", "--idempotency", "on")
 	w.awaitLine("SENT push notif:d2")
 	w.awaitLine("SENT push notif:d3")

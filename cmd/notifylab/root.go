@@ -60,7 +60,7 @@ Begin with:  notifylab scenario crash-claim`,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{plainValue(suggestFlag(cmd, err))} })
 	root.AddGroup(
 		&cobra.Group{ID: groupLearn, Title: "Learn:"},
 		&cobra.Group{ID: groupRun, Title: "Run by hand:"},

@@ -130,6 +130,9 @@ func parseSwitches(args []string) (map[string]bool, error) {
 		if err != nil {
 			return nil, usagef("%s: want %s=on or %s=off", arg, name, name)
 		}
+		if before, twice := switches[name]; twice && before != on {
+			return nil, usagef("%s: on or off, not both", name)
+		}
 		switches[name] = on
 	}
 	return switches, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,6 +84,26 @@ func suggestFlag(cmd *cobra.Command, err error) error {
 		text += "; did you mean --" + near + "?"
 	}
 	return errors.New(text)
+}
+
+// plainValue says what a flag of a plain type wants, where the error would tell in the
+// words of Go's library.
+func plainValue(err error) error {
+	var e *pflag.InvalidValueError
+	if !errors.As(err, &e) {
+		return err
+	}
+	wants, plain := map[string]string{
+		"int": "a whole number", "int64": "a whole number", "intSlice": "whole numbers with commas between",
+		"duration": "a duration such as 500ms, 2s or 1m30s", "bool": "true or false",
+	}[e.GetFlag().Value.Type()]
+	switch {
+	case !plain:
+		return err
+	case errors.Is(err, strconv.ErrRange):
+		wants = "a smaller number"
+	}
+	return fmt.Errorf("--%s %q: want %s", e.GetFlag().Name, e.GetValue(), wants)
 }
 
 // nearest returns the known word with the fewest edits from got, or "" if none is

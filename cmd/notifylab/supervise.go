@@ -146,7 +146,7 @@ func (a *app) supervise(ctx context.Context, plan []crew, flags []string, s supe
 		Hopeless: func(status int) bool { return status == exitUsage },
 	})
 	var killed atomic.Bool
-	a.onSecond(func() { killed.Store(true); sup.Kill() })
+	a.onSecond(func(os.Signal) { killed.Store(true); sup.Kill() })
 	self, err := os.Executable()
 	if err != nil {
 		return err
