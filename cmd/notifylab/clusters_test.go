@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,9 +53,11 @@ func TestServers_up_of_clusters(t *testing.T) {
 		t.Helper()
 		all := c.examined(0)
 		all["alarms"].want(t, fine, "none", "")
+		all["Redis nodes"].want(t, fine, "6 of 6 answer, each master has a replica", "")
 		all["Redis persistence"].want(t, fine, "appendonly yes, appendfsync everysec", "")
 	}
 	well()
+	c.examined(0)["RabbitMQ nodes"].want(t, fine, "3 of 3 answer", "")
 	worker := c.start("worker", "push")
 	worker.awaitLine("SENT push")
 	if err := syscall.Kill(pair.Member(servers.RabbitMQ).Process.PID, syscall.SIGKILL); err != nil {
@@ -71,8 +74,24 @@ func TestServers_up_of_clusters(t *testing.T) {
 	_, id, _ := strings.Cut(having(r.lines(), "QUEUED push")[0], "notif:")
 	worker.awaitLine("SENT push notif:" + strings.Fields(id)[0])
 	well()
+	addr := fmt.Sprintf("127.0.0.1:%d", pair.Member(servers.RabbitMQ).Port)
+	c.examined(exitUnavailable, "--strict")["RabbitMQ nodes"].want(t, warning, "2 of 3 answer; does not answer at "+addr+": connection refused", "start it again")
 	worker.signal(syscall.SIGTERM)
 	worker.wantStatus(0)
+
+	if err := syscall.Kill(pair.Member(servers.Redis).Process.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	addr = fmt.Sprintf("127.0.0.1:%d", pair.Member(servers.Redis).Port)
+	eventually(t, "the others miss a dead node of Redis", func() string {
+		r := c.run("doctor", "-o", "json")
+		r.wait()
+		s := r.symptoms()["Redis nodes"]
+		if s.Status != warning || !strings.Contains(s.Is, "5 of 6 answer; "+addr+" does not; 127.0.0.1:") || !strings.HasSuffix(s.Is, " has no replica") {
+			return r.all()
+		}
+		return ""
+	})
 }
 
 func TestServers_how_many(t *testing.T) {

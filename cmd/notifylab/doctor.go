@@ -153,11 +153,20 @@ func (a *app) examineRedis(ctx context.Context, tell func(symptom)) {
 	if err == nil {
 		health, err = idem.Examine(ctx, client)
 	}
+	var nodes idem.Cluster
+	several := false
+	if err == nil {
+		nodes, several, err = idem.ExamineCluster(ctx, client)
+	}
 	if err != nil {
 		tell(awaySymptom("Redis", err))
 		return
 	}
-	for _, s := range []symptom{redisSymptom(health), evictionSymptom(health), persistenceSymptom(health), clockSymptom(health.Skew)} {
+	tell(redisSymptom(health))
+	if several {
+		tell(redisNodesSymptom(nodes))
+	}
+	for _, s := range []symptom{evictionSymptom(health), persistenceSymptom(health), clockSymptom(health.Skew)} {
 		tell(s)
 	}
 }

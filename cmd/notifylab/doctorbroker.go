@@ -31,6 +31,7 @@ func (a *app) examineRabbit(ctx context.Context, f doctorFlags, tell func(sympto
 	}
 	defer conn.Close()
 	tell(rabbitSymptom(conn.Server()))
+	a.examineNodes(ctx, tell)
 	w := f.worker
 	tell(examineQueues(ctx, conn, w.topology(broker.Names{Namespace: a.ns()}, notify.Channels()...)))
 	a.examineInside(ctx, nodeAt(conn.Addr(), a.amqpURL), f, tell)
