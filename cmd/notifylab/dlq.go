@@ -22,6 +22,16 @@ func registerFilter(f *api.Filter, set *pflag.FlagSet) {
 	set.StringVar(&f.Reason, "reason", "", "for this reason only: refused, unknown, malformed, conflict, crashed, or the broker's, such as delivery_limit")
 }
 
+// checkFilter refuses an empty word, which would stand for all of them: $ID is unset.
+func checkFilter(set *pflag.FlagSet) error {
+	for _, name := range []string{"id", "user", "reason"} {
+		if set.Changed(name) && set.Lookup(name).Value.String() == "" {
+			return usagef("--%s is empty", name)
+		}
+	}
+	return nil
+}
+
 func (a *app) dlqCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "dlq",
@@ -190,11 +200,14 @@ confirmed before it leaves the dead letters, so a kill leaves it in both and nev
 none. The record is read first: done means that it was sent after all, so it is not
 published and stays; claimed means that nobody knows, and it stays unless --force.
 
-The last line counts them. Lost would be what is neither in the work queue nor among
+With an --id that is not there it ends with 1. The last line counts them. Lost would be what is neither in the work queue nor among
 the dead letters any more; since each is confirmed first, it is 0.`,
 		Example: "  notifylab dlq replay push --all --dry-run\n  notifylab dlq replay push --id k7f3-1\n  notifylab dlq replay push --all",
 		Args:    channelArg, ValidArgsFunction: completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFilter(cmd.Flags()); err != nil {
+				return err
+			}
 			if !all && o.Filter == (api.Filter{}) {
 				return usagef("replay which? --id ID, --user USER, --reason REASON, or --all")
 			}
@@ -265,9 +278,13 @@ func (a *app) dlqPurgeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "purge CHANNEL",
 		Short:   "Delete dead letters for good",
+		Long:    "Deletes those that are there now. With an --id that is not there it ends with 1.",
 		Example: "  notifylab dlq purge push --id k7f3-1 --yes",
 		Args:    channelArg, ValidArgsFunction: completeChannels,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkFilter(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := a.confirm(yes, "delete the dead letters of "+args[0]+" for good?"); err != nil {
 				return err
 			}

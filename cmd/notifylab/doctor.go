@@ -153,18 +153,13 @@ func (a *app) examineRedis(ctx context.Context, tell func(symptom)) {
 	if err == nil {
 		health, err = idem.Examine(ctx, client)
 	}
-	var nodes idem.Cluster
-	several := false
-	if err == nil {
-		nodes, several, err = idem.ExamineCluster(ctx, client)
-	}
 	if err != nil {
 		tell(awaySymptom("Redis", err))
 		return
 	}
 	tell(redisSymptom(health))
-	if several {
-		tell(redisNodesSymptom(nodes))
+	if nodes, several, err := idem.ExamineCluster(ctx, client); several {
+		tell(redisNodesSymptom(nodes, err))
 	}
 	for _, s := range []symptom{evictionSymptom(health), persistenceSymptom(health), clockSymptom(health.Skew)} {
 		tell(s)

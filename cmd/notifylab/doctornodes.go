@@ -39,11 +39,17 @@ func rabbitNodesSymptom(all int, silent []string) symptom {
 		s.Status, s.Is = warning, s.Is+"; "+strings.Join(silent, "; ")
 		s.Do = "start it again: a quorum queue serves nobody when half of its nodes are away"
 	}
+	if 2*len(silent) >= all {
+		s.Status = bad
+	}
 	return s
 }
 
-// redisNodesSymptom is of a Cluster.
-func redisNodesSymptom(c idem.Cluster) symptom {
+// redisNodesSymptom is of a Cluster, which may not have told.
+func redisNodesSymptom(c idem.Cluster, err error) symptom {
+	if err != nil {
+		return symptom{What: "Redis nodes", Status: unseen, Is: err.Error()}
+	}
 	s := symptom{What: "Redis nodes", Status: fine, Is: fmt.Sprintf("%d of %d answer, each master has a replica", c.Nodes, c.Nodes)}
 	if len(c.Down)+len(c.Alone) > 0 || !c.Serves {
 		s.Status, s.Is = warning, fmt.Sprintf("%d of %d answer", c.Nodes-len(c.Down), c.Nodes)

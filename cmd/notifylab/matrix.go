@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,8 @@ the provider's ledger; eight are played at once. The whole takes about a minute 
 A worker has one message in hand. With --concurrency 256 it has 255 others in hand with
 it, each in a send that the provider has accepted and does not answer: what is done to
 the worker at the one's point is done to them in their sends, and a cell holds only if
-each of them comes to what is predicted for that, too.
+each of them comes to what is predicted for that, too. (Their sends may take longer
+then: 15 s and a lease of 20 s where it is killed.)
 
 A cell says how often the provider accepted the message.
 
@@ -52,7 +54,8 @@ A cell says how often the provider accepted the message.
   –        there is no such place
 
 A star marks cells where the workers' own SENT lines and the ledger disagree: that is
-why logs can't judge. 2≠1 means: it came out as 2, and 1 was predicted.
+why logs can't judge. 2≠1 means: it came out as 2, and 1 was predicted; 2 (!): as 2,
+as predicted, but not all that was checked is ok.
 
 Faults
   kill     SIGKILL; the supervisor starts the worker again
@@ -78,7 +81,7 @@ Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be
 			if err != nil {
 				return err
 			}
-			return m.run(cmd.Context(), &runner{app: a, flags: scenarioFlags{timeout: f.timeout}}, f.junit)
+			return m.run(cmd.Context(), &runner{app: a, flags: scenarioFlags{timeout: f.timeout}, inHand: f.inHand}, f.junit)
 		},
 	}
 	set := cmd.Flags()
@@ -210,6 +213,7 @@ func (m *matrix) run(ctx context.Context, r *runner, junit string) (err error) {
 func (r *runner) judgedCell(res scenario.Result) judged {
 	j := r.judged(ended{res.Cell.String(), res.Verdict})
 	j.suite = "matrix"
+	j.facts = append(j.facts, [2]string{"concurrency", strconv.Itoa(r.inHand)})
 	return j
 }
 

@@ -122,6 +122,8 @@ func cell(p palette, r scenario.Result) (text string, c *color.Color) {
 	want := r.Cell.Want
 	text, c = r.Got(), p.yellow
 	switch {
+	case r.Status == scenario.NotHeld && !r.Red():
+		text, c = text+" (!)", p.red
 	case r.Status == scenario.NotHeld:
 		text, c = text+"≠"+want.String(), p.red
 	case r.Status == scenario.Held && !want.Late && (r.Outcome == scenario.Once || r.Outcome == scenario.Parked):
@@ -180,7 +182,16 @@ func (m *matrix) otherwise(out *printer, r *runner, res scenario.Result) {
 		}
 		out.linef("try: %s", again)
 	case res.Status == scenario.NotHeld && m.without.Name == "":
-		out.linef("%s  %s: %s, want %s", out.palette.red.Sprint("NOT HELD"), res.Cell, res.Got(), res.Cell.Want)
+		wrong := "want " + res.Cell.Want.String()
+		if !res.Red() {
+			wrong = "as predicted, but not all that was checked is ok"
+		}
+		out.linef("%s  %s: %s, %s", out.palette.red.Sprint("NOT HELD"), res.Cell, res.Got(), wrong)
+		for _, f := range res.Findings {
+			if others := slices.DeleteFunc(slices.Clone(f.IDs), func(id string) bool { return id == res.Victim }); !f.OK && len(others) > 0 {
+				out.linef("%s: %s", f.What, escape(firstOf(others, 5)))
+			}
+		}
 		if !r.verbose {
 			r.story(out, res)
 		}
@@ -189,6 +200,14 @@ func (m *matrix) otherwise(out *printer, r *runner, res scenario.Result) {
 	if m.without.Name == "" {
 		r.annotate(out, r.judgedCell(res))
 	}
+}
+
+// firstOf lists the first n of some words, and says how many there are more.
+func firstOf(all []string, n int) string {
+	if len(all) <= n {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
 }
 
 // story prints a cell's events and what was checked.

@@ -94,14 +94,14 @@ func plainValue(err error) error {
 		return err
 	}
 	wants, plain := map[string]string{
-		"int": "a whole number", "int64": "a whole number", "intSlice": "whole numbers with commas between",
+		"int": "a whole number", "int64": "a whole number", "intSlice": "whole numbers with commas between", "stringSlice": "words with commas between",
 		"duration": "a duration such as 500ms, 2s or 1m30s", "bool": "true or false",
 	}[e.GetFlag().Value.Type()]
 	switch {
 	case !plain:
 		return err
 	case errors.Is(err, strconv.ErrRange):
-		wants = "a smaller number"
+		wants = "a number that is not that large"
 	}
 	return fmt.Errorf("--%s %q: want %s", e.GetFlag().Name, e.GetValue(), wants)
 }

@@ -111,8 +111,8 @@ func on(n notify.Notification, channels ...notify.Channel) []post {
 // window is how many messages may be in flight.
 const window = 256
 
-// publish publishes messages back to back, so that each is in its queue before
-// anything can come of the one before it, and returns when all are confirmed.
+// publish publishes messages back to back, so that each (of one window) is in its queue
+// before anything can come of the one before it, and returns when all are confirmed.
 func (s *stage) publish(ctx context.Context, posts ...post) error {
 	var errs []error
 	for some := range slices.Chunk(posts, window) {
@@ -295,19 +295,19 @@ func (s *stage) awaitSettled(ctx context.Context, id string, c notify.Channel) e
 // one behind it instead it never will.
 func (s *stage) awaitPoint(ctx context.Context, kind event.Kind, victim, behind notify.Notification, c notify.Channel, point worker.Point) error {
 	e, err := s.history.Await(ctx, func(e event.Event) bool {
-		return e.Kind == kind && about(e, Subject{victim.ID, string(c)}) || e.Kind == event.Received && about(e, Subject{behind.ID, string(c)}) ||
-			e.Kind == event.Unknown && slices.ContainsFunc(s.beside, func(n notify.Notification) bool { return about(e, subject(n, c)) })
+		return about(e, subject(victim, c)) && e.Kind == kind || about(e, subject(behind, c)) && e.Kind == event.Received ||
+			(e.Kind == event.Unknown || e.Redelivered) && slices.ContainsFunc(s.beside, func(n notify.Notification) bool { return about(e, subject(n, c)) })
 	})
 	what := fmt.Sprintf("the crash point %s was never reached", point)
 	switch {
 	case err != nil:
 		return never{what, s.reason(victim.ID, c), context.Cause(ctx)}
-	case e.Kind == event.Received:
+	case e.Kind == kind:
+		return nil
+	case e.ID == behind.ID:
 		return never{what, s.reason(victim.ID, c), fmt.Errorf("%s was settled without it", victim.ID)}
-	case e.Kind == event.Unknown:
-		return never{what, e.Reason, fmt.Errorf("the send of %s, beside it, was given up before", e.ID)}
 	}
-	return nil
+	return never{what, e.Reason, fmt.Errorf("the worker lost %s, beside it, before", e.ID)}
 }
 
 // reason returns the last reason that a worker gave for what it did with a

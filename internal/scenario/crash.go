@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"notifylab/internal/event"
@@ -50,7 +49,10 @@ func playCrash(ctx context.Context, s *stage, point worker.Point) error {
 	if err := s.awaitPoint(ctx, event.Crash, victim, behind, notify.Push, point); err != nil {
 		return err
 	}
-	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
+	if err := s.awaitEnds(ctx, notify.Push, append(s.beside, victim)...); err != nil {
+		return err
+	}
+	return s.awaitSettled(ctx, behind.ID, notify.Push)
 }
 
 // victim makes the notification that brings its worker to a point: one that is

@@ -42,10 +42,20 @@ func (s *stage) awaitJourneys(ctx context.Context, c notify.Channel, all []notif
 	})
 	if err != nil {
 		id := all[slices.IndexFunc(all, onTheWay)].ID
-		return never{fmt.Sprintf("%s did not come to its end on %s", id, c), s.reason(id, c), context.Cause(ctx)}
+		end := never{fmt.Sprintf("%s did not come to its end on %s", id, c), s.reason(id, c), context.Cause(ctx)}
+		if slices.ContainsFunc(all, func(n notify.Notification) bool { return onTheWay(n) && !ways[n.ID].withBroker() }) {
+			return end
+		}
+		return vanished{end}
 	}
 	return nil
 }
+
+// vanished is the end of a wait for messages that nobody has in hand: the broker has
+// them, or it has lost them, which its queues tell when the workers are gone.
+type vanished struct{ error }
+
+func (v vanished) Unwrap() error { return v.error }
 
 // A journey counts what there is of one message, by what is said of it.
 type journey struct {
@@ -68,13 +78,18 @@ func newJourney(early bool) *journey { return &journey{early: early, hands: map[
 func (j *journey) over() bool { return j.asleep() && len(j.hands) == 0 }
 
 // asleep says whether it is but for those who were stopped.
-func (j *journey) asleep() bool {
+func (j *journey) asleep() bool { return j.begun && j.copies <= 0 && j.idle() }
+
+// withBroker says whether nobody has it in hand who could go on, and it is not settled.
+func (j *journey) withBroker() bool { return j.begun && j.copies > 0 && j.idle() }
+
+func (j *journey) idle() bool {
 	for _, h := range j.hands {
 		if !h.stopped {
 			return false
 		}
 	}
-	return j.begun && j.copies <= 0
+	return true
 }
 
 // next takes in the next event about the message.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"notifylab/internal/event"
@@ -150,6 +151,17 @@ func (s *stage) look(ctx context.Context, n notify.Notification, c notify.Channe
 
 // between is how often the broker is asked for something that it does not tell.
 const between = 10 * time.Millisecond
+
+// waiting is how many messages lie where they could still be sent from.
+func (r *Record) waiting() int {
+	n := 0
+	for queue, ready := range r.Ready {
+		if strings.HasPrefix(queue, "notify.") {
+			n += max(0, ready)
+		}
+	}
+	return n
+}
 
 // settled returns how many messages a queue holds when nobody consumes it any
 // more, or gone. A worker that has ended is a consumer for a moment longer, and

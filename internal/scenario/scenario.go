@@ -153,12 +153,16 @@ func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
 	if ctx.Err() != nil {
 		return v, context.Cause(ctx)
 	}
-	if playErr != nil {
-		// Before the workers are stopped: the last event is to be the last of the play.
-		return s.signed(inconclusive(stage.history.All(), stage.elapsed(), missing(playErr, cfg.Timeout)), cfg), nil
+	// Before the workers are stopped: the last event is to be the last of the play.
+	unplayed := s.signed(inconclusive(stage.history.All(), stage.elapsed(), missing(playErr, cfg.Timeout)), cfg)
+	if playErr != nil && !(errors.As(playErr, new(vanished)) && errors.Is(playErr, errTimeout)) {
+		return unplayed, nil
 	}
 	record, err := stage.record(context.WithoutCancel(ctx))
-	if err != nil {
+	switch {
+	case playErr != nil && (err != nil || record.waiting() > 0):
+		return unplayed, nil
+	case err != nil:
 		return s.signed(inconclusive(stage.history.All(), stage.elapsed(), err.Error()), cfg), nil
 	}
 	return s.signed(s.judge(stage.cast(), record), cfg), nil
@@ -199,6 +203,8 @@ func (n never) within(limit time.Duration) string {
 func missing(err error, limit time.Duration) string {
 	var n never
 	switch {
+	case err == nil:
+		return ""
 	case !errors.Is(err, errTimeout):
 		return err.Error()
 	case errors.As(err, &n):

@@ -38,8 +38,8 @@ type Config struct {
 	Seed      int64
 	Keep      bool // leave queues and keys
 	Spike     int  // events of direct-call's spike
-	// Concurrency is how many deliveries each worker handles at once, with a
-	// prefetch of twice that; 0: one, and no more in hand.
+	// Concurrency is how many deliveries each worker handles at once; 0: one. It has so
+	// many in hand in a cell of the matrix, and twice that in a soak.
 	Concurrency int
 	Timeout     time.Duration // of the run, from when its servers are ready
 	// Emit gets every event, one at a time, in the order in which they are

@@ -34,7 +34,7 @@ type watch struct {
 // at most.
 func (s *stage) stoppedFlags(w watch) []string {
 	if s.concurrency() > 1 { // the others' sends are to outlast the way to the point
-		w.sendTimeout = stopLease - 3*time.Second // as long as that lease allows
+		w.sendTimeout = stopLease - worker.MinLease(0) // as long as that lease allows
 	}
 	return append(s.laterFlags(), "--heartbeat", w.heartbeat.String(), "--send-timeout", w.sendTimeout.String())
 }
@@ -117,7 +117,7 @@ func (s *stage) forgotten(ctx context.Context, all ...notify.Notification) error
 	if _, err := s.consumed(ctx, work, 1); err != nil {
 		return err
 	}
-	if err := s.publish(ctx, on(all[len(all)-1], notify.Push)...); err != nil {
+	if err := s.send(ctx, all[len(all)-1], notify.Push); err != nil {
 		return err
 	}
 	if err := s.awaitAsleep(ctx, notify.Push, append(all, s.beside...)...); err != nil {

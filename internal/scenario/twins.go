@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,12 +45,16 @@ func playClaimedTwin(ctx context.Context, s *stage) error {
 	if err := first.Signal(unix.SIGCONT); err != nil {
 		return err
 	}
-	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
+	if err := s.awaitEnds(ctx, notify.Push, append(s.beside, victim)...); err != nil {
+		return err
+	}
+	return s.awaitSettled(ctx, behind.ID, notify.Push)
 }
 
-// slowSend is how long the provider takes for the second's send, which is enough
-// for whoever waits to look at the record some ten times.
-const slowSend = 2500 * time.Millisecond
+// slowSend is how long the provider takes for the second's send: enough for whoever
+// waits to look at the record some ten times, and for the first to wake and say what it
+// found; less than the second waits.
+const slowSend = 3500 * time.Millisecond
 
 // playRefusedTwin wakes the first, which was refused and has not read it, when a
 // second is sending and a third, with the redelivered first copy, waits for its
@@ -79,7 +82,10 @@ func playRefusedTwin(ctx context.Context, s *stage) error {
 	if err := s.wake(ctx, first); err != nil {
 		return err
 	}
-	return s.awaitEnds(ctx, notify.Push, slices.Concat(s.beside, []notify.Notification{victim, behind})...)
+	if err := s.awaitEnds(ctx, notify.Push, append(s.beside, victim)...); err != nil {
+		return err
+	}
+	return s.awaitSettled(ctx, behind.ID, notify.Push)
 }
 
 func judgeTwins(c cast, r *Record, point worker.Point) Verdict {
