@@ -42,7 +42,7 @@ func newConfig(t *testing.T) Config {
 
 // ctx ends long after what ends by itself.
 func patient(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*patience)
 	t.Cleanup(cancel)
 	return ctx
 }

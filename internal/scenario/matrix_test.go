@@ -56,8 +56,8 @@ func TestMatrix_full_hands(t *testing.T) {
 	t.Parallel()
 	var cells []Cell
 	for _, name := range []string{
-		"ack-early/after-receive/kill", "none/after-ack/kill", "record/before-send/kill", "lease/mid-send/kill", "key/after-send/kill", "lease/after-copy/kill",
-		"ack-early/before-send/stop", "none/before-ack/stop", "record/after-claim/stop", "lease+key/mid-send/stop", "lease/before-copy/stop",
+		"none/after-ack/kill", "record/before-send/kill", "lease/after-copy/kill",
+		"ack-early/before-send/stop", "record/after-claim/stop", "lease/before-copy/stop",
 		"lease/after-claim/twins", "lease/mid-send/twins",
 	} {
 		c, err := FindCell(name)
