@@ -199,8 +199,9 @@ func (a *app) dlqReplayCommand() *cobra.Command {
 confirmed before it leaves the dead letters, so a kill leaves it in both and never in
 none. The record is read first: done means that it was sent after all, so it is not
 published and stays; claimed means that nobody knows, and it stays unless --force.
+With an --id that is not there it ends with 1.
 
-With an --id that is not there it ends with 1. The last line counts them. Lost would be what is neither in the work queue nor among
+The last line counts them. Lost would be what is neither in the work queue nor among
 the dead letters any more; since each is confirmed first, it is 0.`,
 		Example: "  notifylab dlq replay push --all --dry-run\n  notifylab dlq replay push --id k7f3-1\n  notifylab dlq replay push --all",
 		Args:    channelArg, ValidArgsFunction: completeChannels,

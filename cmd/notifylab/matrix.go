@@ -60,8 +60,9 @@ as predicted, but not all that was checked is ok.
 Faults
   kill     SIGKILL; the supervisor starts the worker again
   stop     SIGSTOP, of a worker with a heartbeat of 1 s, a lease of 8 s and a send
-           time-out of 1 s (5 s with others in hand). A second worker starts; SIGCONT comes when the broker has
-           given the first one up and the second has settled all it got
+           time-out of 1 s (5 s with others in hand). A second worker starts; SIGCONT
+           comes when the broker has given the first one up and the second has settled
+           all it got
   twins    two copies of one message, the worker with the first one stopped until the
            other copy's worker has the record
 
@@ -81,7 +82,7 @@ Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be
 			if err != nil {
 				return err
 			}
-			return m.run(cmd.Context(), &runner{app: a, flags: scenarioFlags{timeout: f.timeout}, inHand: f.inHand}, f.junit)
+			return m.run(cmd.Context(), &runner{app: a, flags: scenarioFlags{timeout: f.timeout}}, f.junit)
 		},
 	}
 	set := cmd.Flags()
@@ -174,7 +175,7 @@ func (m *matrix) run(ctx context.Context, r *runner, junit string) (err error) {
 	defer func() {
 		var cases []judged
 		for _, res := range all {
-			cases = append(cases, r.judgedCell(res))
+			cases = append(cases, m.judgedCell(r, res))
 		}
 		if failed := report.close(cases); failed != nil {
 			err = errors.Join(err, unavailableError{failed})
@@ -210,10 +211,10 @@ func (m *matrix) run(ctx context.Context, r *runner, junit string) (err error) {
 }
 
 // judgedCell is a cell as reports have it.
-func (r *runner) judgedCell(res scenario.Result) judged {
+func (m *matrix) judgedCell(r *runner, res scenario.Result) judged {
 	j := r.judged(ended{res.Cell.String(), res.Verdict})
 	j.suite = "matrix"
-	j.facts = append(j.facts, [2]string{"concurrency", strconv.Itoa(r.inHand)})
+	j.facts = append(j.facts, [2]string{"concurrency", strconv.Itoa(m.inHand)})
 	return j
 }
 

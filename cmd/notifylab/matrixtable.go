@@ -198,7 +198,7 @@ func (m *matrix) otherwise(out *printer, r *runner, res scenario.Result) {
 		out.linef("again: %s", again)
 	}
 	if m.without.Name == "" {
-		r.annotate(out, r.judgedCell(res))
+		r.annotate(out, m.judgedCell(r, res))
 	}
 }
 

@@ -18,7 +18,6 @@ type runner struct {
 	*app
 	flags  scenarioFlags
 	many   bool // runs, one after another
-	inHand int  // of a matrix: messages that a worker has at once
 	cancel context.CancelCauseFunc
 	ends   []ended
 	left   []error // what could not be deleted of a run, on servers that stay

@@ -163,6 +163,11 @@ func (r *Record) waiting() int {
 	return n
 }
 
+// handedOver says whether a worker was handed anything from the n-th event on.
+func (r *Record) handedOver(n int) bool {
+	return slices.ContainsFunc(r.Events[n:], func(e event.Event) bool { return e.Kind == event.Received })
+}
+
 // settled returns how many messages a queue holds when nobody consumes it any
 // more, or gone. A worker that has ended is a consumer for a moment longer, and
 // what it had in hand is in no count before the broker has taken it back.

@@ -154,13 +154,14 @@ func (s Scenario) Run(ctx context.Context, cfg Config) (v Verdict, err error) {
 		return v, context.Cause(ctx)
 	}
 	// Before the workers are stopped: the last event is to be the last of the play.
+	end := stage.history.Len()
 	unplayed := s.signed(inconclusive(stage.history.All(), stage.elapsed(), missing(playErr, cfg.Timeout)), cfg)
 	if playErr != nil && !(errors.As(playErr, new(vanished)) && errors.Is(playErr, errTimeout)) {
 		return unplayed, nil
 	}
 	record, err := stage.record(context.WithoutCancel(ctx))
 	switch {
-	case playErr != nil && (err != nil || record.waiting() > 0):
+	case playErr != nil && (err != nil || record.waiting() > 0 || record.handedOver(end)):
 		return unplayed, nil
 	case err != nil:
 		return s.signed(inconclusive(stage.history.All(), stage.elapsed(), err.Error()), cfg), nil
