@@ -44,7 +44,8 @@ What may happen, by setting
   key         nothing lost, nothing twice; lease+key likewise
   ack-early   lost: one for each handler and kill; sent again as without any
 
-Each second acceptance must have a kill or restart of its own between it and the first.
+Each second acceptance must have a cause of its own: a kill of the worker that made one
+of the two calls, a restart between them, or an answer that never came (UNKNOWN).
 A message whose publish was not confirmed is not missed if it is nowhere.
 
 Exit status: 0 as predicted, 1 not as predicted, 75 inconclusive (it was not settled in
@@ -191,6 +192,9 @@ func (a *app) soakVerdict(out *printer, f soakFlags, v scenario.Verdict, t scena
 		out.linef("")
 		out.linef("  producer   %d published: %d confirmed, %d refused, %d unconfirmed, of which %d arrived", t.Published, t.Confirmed, t.Refused, t.Unconfirmed, t.Arrived)
 		out.linef("  provider   %d accepted, %d of them again; %d known by their key", t.Accepted, t.Again, t.Known)
+		if t.Unanswered > 0 {
+			out.linef("  workers    %d UNKNOWN: no answer came", t.Unanswered)
+		}
 		out.linef("  confirmed  %d once, %d twice, %d lost, %d parked", t.Once, t.Twice, t.Lost, t.Parked)
 		for _, why := range slices.Sorted(maps.Keys(t.Why)) {
 			out.linef("  parked     %d: %s", t.Why[why], escape(why))

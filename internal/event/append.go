@@ -33,6 +33,7 @@ func Append(dst []byte, e Event) []byte {
 	b = number(b, `,"attempts":`, e.Attempts)
 	b = number(b, `,"backoff_ms":`, e.BackoffMS)
 	b = text(b, `,"reason":`, e.Reason)
+	b = number(b, `,"caller":`, e.Caller)
 
 	b = text(b, `,"key":`, e.Key)
 	b = text(b, `,"state":`, e.State)

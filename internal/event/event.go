@@ -77,6 +77,7 @@ type Event struct {
 	Attempts    int    `json:"attempts,omitempty"` // how many there may be
 	BackoffMS   int64  `json:"backoff_ms,omitempty"`
 	Reason      string `json:"reason,omitempty"`
+	Caller      int    `json:"caller,omitempty"` // the pid of who called the provider
 
 	Key     string `json:"key,omitempty"`
 	State   string `json:"state,omitempty"`  // claimed, pending, done

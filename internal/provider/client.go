@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
+	"strconv"
 	"time"
 
 	"notifylab/internal/notify"
@@ -49,6 +51,7 @@ type ClientOptions struct {
 type Client struct {
 	base      *url.URL
 	user      *url.Userinfo
+	caller    string // our pid
 	transport *http.Transport
 }
 
@@ -79,7 +82,7 @@ func NewClient(baseURL string, o ClientOptions) (*Client, error) {
 	// Not HTTP/2: requests would share a connection, so that what was written
 	// to it says nothing about one of them, and it resends by rules of its own.
 	protocols.SetHTTP1(true)
-	return &Client{base: base, user: user, transport: &http.Transport{
+	return &Client{base: base, user: user, caller: strconv.Itoa(os.Getpid()), transport: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: counted(dialer.DialContext),
 		// Counting above TLS, where only requests are written: neither the
@@ -149,7 +152,7 @@ func (c *Client) request(ctx context.Context, a notify.Attempt) *http.Request {
 		Method:        http.MethodPost,
 		URL:           c.base.JoinPath(string(a.Channel)),
 		Host:          c.base.Host,
-		Header:        http.Header{"Content-Type": {"application/json"}, "User-Agent": {"notifylab"}},
+		Header:        http.Header{"Content-Type": {"application/json"}, "User-Agent": {"notifylab"}, CallerHeader: {c.caller}},
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
 		GetBody:       nil,

@@ -18,7 +18,8 @@ type Call struct {
 	Channel notify.Channel `json:"channel"`
 	User    string         `json:"user"`
 	Text    string         `json:"text"`
-	Key     string         `json:"key,omitempty"` // its Idempotency-Key
+	Key     string         `json:"key,omitempty"`    // its Idempotency-Key
+	Caller  int            `json:"caller,omitempty"` // the pid of who called, by its own word
 	// Kind is [event.Accepted], [event.AcceptedAgain], [event.Deduplicated] or
 	// [event.Refused].
 	Kind   event.Kind `json:"kind"`
@@ -243,6 +244,6 @@ func (c Call) event() event.Event {
 	return event.Event{
 		Time: c.Time, Kind: c.Kind, Source: Source,
 		ID: c.ID, Channel: string(c.Channel), User: c.User, Text: c.Text,
-		Key: c.Key, Reason: c.Reason,
+		Key: c.Key, Caller: c.Caller, Reason: c.Reason,
 	}
 }

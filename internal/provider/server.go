@@ -24,6 +24,10 @@ const Source = "provider"
 // KeyHeader is the header that a notification's key comes in.
 const KeyHeader = "Idempotency-Key"
 
+// CallerHeader is the header in which a caller says its pid, so that the ledger can
+// tell which of several workers made a call, the dead ones among them.
+const CallerHeader = "X-Notifylab-Pid"
+
 // maxBody bounds a call, in bytes: the longest text, with each byte escaped
 // the longest way, and room for the rest.
 const maxBody = 6*notify.MaxText + 8<<10
@@ -145,7 +149,8 @@ func (s *Server) handle(w http.ResponseWriter, n notify.Notification, c notify.C
 		}
 	}
 
-	call := Call{ID: n.ID, Channel: c, User: n.User, Text: n.Text, Key: r.Header.Get(KeyHeader), Status: http.StatusOK}
+	caller, _ := strconv.Atoi(r.Header.Get(CallerHeader)) // who says none is 0
+	call := Call{ID: n.ID, Channel: c, User: n.User, Text: n.Text, Key: r.Header.Get(KeyHeader), Caller: caller, Status: http.StatusOK}
 	if call.Status, call.Reason = refusal(p, n, c); call.Reason != "" {
 		s.refuse(call)
 		answer(w, call.Status, call.Reason)

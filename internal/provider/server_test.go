@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -171,6 +172,7 @@ func TestServer_shows_its_ledger(t *testing.T) {
 		if err := json.Unmarshal([]byte(s), &m); err != nil {
 			t.Fatal(err)
 		}
+		m["caller"] = float64(os.Getpid())
 		want = append(want, m)
 	}
 	if fmt.Sprint(got[:4]) != fmt.Sprint(want) {
@@ -196,7 +198,7 @@ func TestServer_emits_before_it_answers(t *testing.T) {
 		}
 		got[i].Time = time.Time{}
 	}
-	about := event.Event{Source: "provider", ID: "n", Channel: "push", User: "7", Text: "hello"}
+	about := event.Event{Source: "provider", ID: "n", Channel: "push", User: "7", Text: "hello", Caller: os.Getpid()}
 	first, again, known, refused := about, about, about, about
 	first.Kind, first.Key = event.Accepted, "n:push:7"
 	again.Kind = event.AcceptedAgain

@@ -150,9 +150,10 @@ func (s *soaking) muster(ctx context.Context) error {
 }
 
 // heard takes what the workers say. Of messages there is too much of it, and it
-// proves nothing.
+// proves nothing, but that an answer did not come.
 func (s *soaking) heard(e event.Event) {
 	if e.ID != "" {
+		s.tally.told(e)
 		return
 	}
 	e.Detail = e.Kind != event.GaveUp && e.Kind != event.Log // the servers' coming and going is the story

@@ -159,21 +159,36 @@ func soakOf(change func(*soakEnd), harm ...interruption) soakEnd {
 	return e
 }
 
-func killAt(second int, c notify.Channel) interruption {
-	return interruption{killOf, c, time.Unix(int64(second), 0), time.Unix(int64(second), 0)}
+// The workers of a soak that is judged here, by their pids.
+const pidOne, pidTwo, pidThree = 11, 12, 13
+
+func killAt(second, pid int) interruption {
+	return interruption{killOf, pid, time.Unix(int64(second), 0), time.Unix(int64(second), 0)}
 }
 
 func restartAt(server servers.Server, from, to int) interruption {
-	return interruption{server, "", time.Unix(int64(from), 0), time.Unix(int64(to), 0)}
+	return interruption{server, 0, time.Unix(int64(from), 0), time.Unix(int64(to), 0)}
 }
 
-// resent has n messages accepted a second time, on push.
+// resent has n messages accepted a second time, on push: by one worker, then by another.
 func resent(n int, before, at time.Duration) func(*soakEnd) {
 	return func(e *soakEnd) {
 		for i := range n {
-			e.again = append(e.again, sentAgain{i + 1, notify.Push, before, at})
+			e.again = append(e.again, sentAgain{numbered{i + 1, notify.Push}, before, at, [2]int{pidOne, pidTwo}})
 		}
 		e.Twice, e.Once = n, 1000-n
+	}
+}
+
+// noAnswer has the first n messages UNKNOWN, once each.
+func noAnswer(n int, change func(*soakEnd)) func(*soakEnd) {
+	return func(e *soakEnd) {
+		change(e)
+		e.unanswered = map[numbered]int{}
+		for i := range n {
+			e.unanswered[numbered{i + 1, notify.Push}]++
+			e.Unanswered++
+		}
 	}
 }
 
@@ -188,7 +203,7 @@ func losing(n int) func(*soakEnd) {
 func TestJudgeSoak(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	kill, broker, redis := killAt(10, notify.Push), restartAt(servers.RabbitMQ, 10, 18), restartAt(servers.Redis, 10, 11)
+	kill, broker, redis := killAt(10, pidOne), restartAt(servers.RabbitMQ, 10, 18), restartAt(servers.Redis, 10, 11)
 	all := slices.Sorted(func(yield func(string) bool) {
 		for _, setting := range NamedSettings() {
 			name := setting.Name
@@ -210,22 +225,26 @@ func TestJudgeSoak(t *testing.T) {
 		{"lost at a restart of RabbitMQ", soakOf(losing(1), broker), []string{"ack-early"}},
 		{"lost at a restart of Redis", soakOf(losing(1), redis), none},
 		{"twice at a kill", soakOf(resent(1, 10*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
-		{"twice, accepted late", soakOf(resent(1, 11*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
+		{"twice, accepted late", soakOf(resent(1, 13*s, 13*s), kill), []string{"ack-early", "lease", "none"}},
+		{"twice, and the killed worker's call was the second", soakOf(resent(1, 11*s, 12*s), killAt(10, pidTwo)), []string{"ack-early", "lease", "none"}},
 		{"twice at a kill, each handler", soakOf(resent(handlers, 9*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
 		{"twice, more than handlers", soakOf(resent(handlers+1, 9*s, 11*s), kill), []string{"ack-early", "none"}},
 		{"twice, more than prefetched", soakOf(resent(prefetch+1, 9*s, 11*s), kill), none},
-		{"twice, more than prefetched, two kills", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, notify.Push)), []string{"ack-early", "none"}},
+		{"twice, more than prefetched, two kills", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, pidTwo)), []string{"ack-early", "none"}},
 		{"twice before the kill", soakOf(resent(1, 8*s, 9*s), kill), none},
-		{"twice after the kill", soakOf(resent(1, 12*s, 13*s), kill), none},
-		{"twice at a kill on the other channel", soakOf(resent(1, 9*s, 11*s), killAt(10, notify.Email)), none},
+		{"twice at a kill of another worker", soakOf(resent(1, 9*s, 11*s), killAt(10, pidThree)), none},
 		{"twice at a restart of RabbitMQ", soakOf(resent(1, 9*s, 19*s), broker), []string{"ack-early", "none"}},
 		{"twice at a restart of RabbitMQ, too many", soakOf(resent(4*prefetch+1, 9*s, 19*s), broker), none},
+		{"twice after a restart of RabbitMQ", soakOf(resent(1, 24*s, 25*s), broker), none},
 		{"twice at a restart of Redis", soakOf(resent(1, 9*s, 12*s), redis), none},
 		// The first kill could be the cause of either, the second only of one.
 		{"each has a cause", soakOf(func(e *soakEnd) {
 			resent(handlers, 9*s, 11*s)(e)
 			resent(handlers, 9*s, 13*s)(e)
-		}, kill, killAt(12, notify.Push)), []string{"ack-early", "lease", "none"}},
+		}, kill, killAt(12, pidTwo)), []string{"ack-early", "lease", "none"}},
+		{"twice, without an answer", soakOf(noAnswer(2, resent(2, 9*s, 11*s))), []string{"ack-early", "lease", "none", "record"}},
+		{"twice, one without an answer", soakOf(noAnswer(1, resent(2, 9*s, 11*s))), none},
+		{"twice, one without an answer, the others at a kill", soakOf(noAnswer(1, resent(handlers+1, 9*s, 11*s)), kill), []string{"ack-early", "lease", "none"}},
 	}
 	for _, c := range cases {
 		for _, name := range all {
@@ -250,7 +269,7 @@ func TestJudgeSoak(t *testing.T) {
 func TestJudgeSoak_inconclusive(t *testing.T) {
 	t.Parallel()
 	k := Soak{Duration: 20 * time.Second, KillEvery: time.Second, RestartEvery: 5 * time.Second}
-	kill, restart, other := killAt(10, notify.Push), restartAt(servers.Redis, 10, 11), restartAt(servers.RabbitMQ, 12, 18)
+	kill, restart, other := killAt(10, pidOne), restartAt(servers.Redis, 10, 11), restartAt(servers.RabbitMQ, 12, 18)
 	for why, e := range map[string]soakEnd{
 		"nothing was published and confirmed": soakOf(func(e *soakEnd) { e.Confirmed = 0 }, kill, restart, other),
 		"no worker could be killed":           soakOf(nil, restart, other),
@@ -284,8 +303,10 @@ func TestSoakTally(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	tally := newSoakTally(began)
+	caller := 0 // another each time
 	accept := func(n int, c notify.Channel, after time.Duration) {
-		tally.called(event.Event{Kind: event.Accepted, Time: began.Add(after), ID: fmt.Sprintf("my-ns-%d", n), Channel: string(c)})
+		caller++
+		tally.called(event.Event{Kind: event.Accepted, Time: began.Add(after), ID: fmt.Sprintf("my-ns-%d", n), Channel: string(c), Caller: caller})
 	}
 	for n := 1; n <= 6; n++ {
 		tally.offered(n, notify.Push)
@@ -307,14 +328,21 @@ func TestSoakTally(t *testing.T) {
 	accept(7, notify.Push, time.Second)  // nor this
 	tally.called(event.Event{Kind: event.Deduplicated, ID: "my-ns-1", Channel: push})
 	tally.called(event.Event{Kind: event.Refused, ID: "my-ns-1", Channel: push})
+	for _, kind := range []event.Kind{event.Sent, event.Unknown, event.Unknown, event.Retry} {
+		tally.told(event.Event{Kind: kind, ID: "my-ns-2", Channel: push})
+	}
 	e := tally.end("my-ns", map[Subject]string{{"my-ns-3", push}: "crashed", {"my-ns-4", email}: "crashed"}, 9*time.Second)
 	same(t, "tally", e.Tally, Tally{
 		Kind: "soak", ElapsedMS: 9000, Published: 5, Confirmed: 4, Unconfirmed: 1, Arrived: 1,
-		Accepted: 6, Again: 2, Known: 1, Once: 1, Twice: 1, Lost: 1, Parked: 1,
+		Accepted: 6, Again: 2, Known: 1, Unanswered: 2, Once: 1, Twice: 1, Lost: 1, Parked: 1,
 		Why: map[string]int{"crashed": 1},
 	})
 	same(t, "lost", e.lost, []Subject{{"my-ns-4", push}})
-	if want := []sentAgain{{2, notify.Push, time.Second, 3 * time.Second}, {2, notify.Push, 3 * time.Second, 7 * time.Second}}; !slices.Equal(e.again, want) {
+	second := numbered{2, notify.Push}
+	if want := []sentAgain{{second, time.Second, 3 * time.Second, [2]int{2, 3}}, {second, 3 * time.Second, 7 * time.Second, [2]int{3, 4}}}; !slices.Equal(e.again, want) {
 		t.Errorf("again: %+v, want %+v", e.again, want)
+	}
+	if n := e.unanswered[second]; n != 2 || len(e.unanswered) != 1 {
+		t.Errorf("unanswered: %v", e.unanswered)
 	}
 }

@@ -84,10 +84,11 @@ func (s *soaking) kill(w crewMember) {
 	}
 	now := time.Now()
 	name := w.Name()
-	if w.Signal(syscall.SIGKILL) != nil {
+	pid, err := w.SignalLife(syscall.SIGKILL)
+	if err != nil {
 		return
 	}
-	s.tally.interrupted(interruption{what: killOf, channel: w.channel, from: now, to: time.Now()})
+	s.tally.interrupted(interruption{what: killOf, pid: pid, from: now, to: time.Now()})
 	s.emit(event.Event{Time: now, Kind: event.Note, Source: source, PID: os.Getpid(), Owner: name, State: killed, Reason: "is killed", Detail: true})
 }
 

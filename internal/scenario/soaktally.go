@@ -29,6 +29,8 @@ type Tally struct {
 	Again    int `json:"again"`    // of these, a second time or more
 	Known    int `json:"known"`    // calls that the provider knew by their key
 
+	Unanswered int `json:"unanswered"` // sends whose worker got no answer: UNKNOWN
+
 	Kills            int `json:"kills"`
 	RabbitMQRestarts int `json:"rabbitmq_restarts"`
 	RedisRestarts    int `json:"redis_restarts"`
@@ -43,14 +45,15 @@ type Tally struct {
 	Why map[string]int `json:"parked_why,omitempty"`
 }
 
-// soakTally counts while it goes on. Of each message it keeps six bytes.
+// soakTally counts while it goes on. Of each message it keeps ten bytes.
 type soakTally struct {
-	mu       sync.Mutex
-	began    time.Time
-	total    Tally
-	messages map[notify.Channel]*messages
-	again    []sentAgain
-	harm     []interruption
+	mu         sync.Mutex
+	began      time.Time
+	total      Tally
+	messages   map[notify.Channel]*messages
+	again      []sentAgain
+	unanswered map[numbered]int
+	harm       []interruption
 }
 
 // messages are those of a channel, by number.
@@ -58,6 +61,13 @@ type messages struct {
 	published []publication
 	accepted  []uint8
 	last      []uint32 // when it was accepted, in ms since the beginning
+	caller    []int32  // by whose call
+}
+
+// numbered is a message.
+type numbered struct {
+	n       int
+	channel notify.Channel
 }
 
 // A publication is what the producer knows of a message.
@@ -71,23 +81,23 @@ const (
 
 // sentAgain is one acceptance more than there should be, and the one before it.
 type sentAgain struct {
-	n       int
-	channel notify.Channel
+	numbered
 	before  time.Duration // since the beginning
 	at      time.Duration
+	callers [2]int // whose calls the two were, by their pids
 }
 
 // An interruption is one thing that was done.
 type interruption struct {
 	what     servers.Server // or killOf
-	channel  notify.Channel // of a killed worker
+	pid      int            // of a killed worker
 	from, to time.Time
 }
 
 const killOf servers.Server = "a worker"
 
 func newSoakTally(began time.Time) *soakTally {
-	t := &soakTally{began: began, total: Tally{Kind: "soak"}, messages: map[notify.Channel]*messages{}}
+	t := &soakTally{began: began, total: Tally{Kind: "soak"}, messages: map[notify.Channel]*messages{}, unanswered: map[numbered]int{}}
 	for _, c := range notify.Channels() {
 		t.messages[c] = &messages{}
 	}
@@ -97,7 +107,8 @@ func newSoakTally(began time.Time) *soakTally {
 // reach makes room for the n-th.
 func (m *messages) reach(n int) {
 	for len(m.published) <= n {
-		m.published, m.accepted, m.last = append(m.published, notPublished), append(m.accepted, 0), append(m.last, 0)
+		m.published, m.accepted = append(m.published, notPublished), append(m.accepted, 0)
+		m.last, m.caller = append(m.last, 0), append(m.caller, 0)
 	}
 }
 
@@ -142,8 +153,8 @@ func (t *soakTally) called(e event.Event) {
 }
 
 func (t *soakTally) accepted(e event.Event) {
-	c := notify.Channel(e.Channel)
-	m, n := t.messages[c], numberOf(e.ID)
+	about := numberedIn(e)
+	m, n := t.messages[about.channel], about.n
 	if m == nil || n < 0 || n >= len(m.accepted) {
 		return // nothing of ours
 	}
@@ -151,11 +162,25 @@ func (t *soakTally) accepted(e event.Event) {
 	t.total.Accepted++
 	if m.accepted[n] > 0 {
 		t.total.Again++
-		t.again = append(t.again, sentAgain{n, c, time.Duration(m.last[n]) * time.Millisecond, at})
+		t.again = append(t.again, sentAgain{about, time.Duration(m.last[n]) * time.Millisecond, at, [2]int{int(m.caller[n]), e.Caller}})
 	}
 	m.accepted[n] = min(m.accepted[n]+1, 200)
-	m.last[n] = uint32(at.Milliseconds())
+	m.last[n], m.caller[n] = uint32(at.Milliseconds()), int32(e.Caller)
 }
+
+// told takes a worker's word for an answer that it did not get: of a send that may
+// have been accepted only the worker knows that.
+func (t *soakTally) told(e event.Event) {
+	if e.Kind != event.Unknown {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.total.Unanswered++
+	t.unanswered[numberedIn(e)]++
+}
+
+func numberedIn(e event.Event) numbered { return numbered{numberOf(e.ID), notify.Channel(e.Channel)} }
 
 // numberOf returns the number in an id, -1 if there is none.
 func numberOf(id string) int {
@@ -206,6 +231,8 @@ type soakEnd struct {
 	again []sentAgain
 	harm  []interruption
 	ns    string
+
+	unanswered map[numbered]int
 }
 
 // most offenders that are named.
@@ -215,7 +242,7 @@ const mostNamed = 10
 func (t *soakTally) end(ns string, parked map[Subject]string, elapsed time.Duration) soakEnd {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := soakEnd{began: t.began, again: t.again, harm: t.harm, ns: ns}
+	e := soakEnd{began: t.began, again: t.again, harm: t.harm, ns: ns, unanswered: t.unanswered}
 	t.total.ElapsedMS = elapsed.Milliseconds()
 	for _, c := range notify.Channels() {
 		m := t.messages[c]

@@ -67,17 +67,25 @@ func (p *Process) Restarts() int {
 // could. If it dies of that, it is restarted. ErrNotRunning: there is none
 // now, but there may be another life soon.
 func (p *Process) Signal(sig syscall.Signal) error {
+	_, err := p.SignalLife(sig)
+	return err
+}
+
+// SignalLife does what Signal does, and returns the pid of the life that had the
+// signal: the next one has another.
+func (p *Process) SignalLife(sig syscall.Signal) (pid int, err error) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
-	err := error(ErrNotRunning)
+	err = ErrNotRunning
 	if p.life != nil {
 		// Under the lock: once life is nil the pid may be somebody else's.
-		err = unix.Kill(p.life.pid, sig)
+		pid = p.life.pid
+		err = unix.Kill(pid, sig)
 	}
 	if err != nil {
-		return fmt.Errorf("signal %s: %w", p.name, err)
+		return 0, fmt.Errorf("signal %s: %w", p.name, err)
 	}
-	return nil
+	return pid, nil
 }
 
 // Stop tells it to stop (SIGTERM, the grace, SIGKILL) and waits until it has
