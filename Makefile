@@ -24,7 +24,7 @@ test: setup build ## run all tests, with the race detector and a private RabbitM
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
 	@echo '· go test -race -count=1 -timeout 30m ./...'
 	@reports='$(CURDIR)'/bin/race/reports.$$$$; mkdir -p "$$reports" || exit 1; status=0; \
-	NOTIFYLAB_BIN='$(CURDIR)/bin/race/notifylab' GORACE="$$GORACE log_path='$$reports/race'" \
+	NOTIFYLAB_BIN='$(CURDIR)/bin/race/notifylab' NOTIFYLAB_PLAIN_BIN='$(CURDIR)/bin/notifylab' GORACE="$$GORACE log_path='$$reports/race'" \
 		bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./... || status=$$?; \
 	for report in "$$reports"/race.*; do \
 		if [ -f "$$report" ]; then cat "$$report"; echo 'make test: a data race, above' >&2; status=1; fi; \
@@ -36,7 +36,7 @@ clusters: setup build ## kill nodes of a RabbitMQ cluster and of a Redis Cluster
 	@echo '· building bin/race/notifylab, for the tests that start it'
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
 	@echo '· go test -race -count=1 -timeout 30m -run Clusters ./internal/servers ./internal/lab ./cmd/notifylab'
-	@NOTIFYLAB_CLUSTER=1 NOTIFYLAB_BIN='$(CURDIR)'/bin/race/notifylab \
+	@NOTIFYLAB_CLUSTER=1 NOTIFYLAB_BIN='$(CURDIR)'/bin/race/notifylab NOTIFYLAB_PLAIN_BIN='$(CURDIR)'/bin/notifylab \
 		go test -race -count=1 -timeout 30m -p 1 -v -run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab
 
 build: go ## build bin/notifylab

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
@@ -79,6 +80,9 @@ Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, err := f.matrix(a.ns())
+			if err == nil {
+				err = m.enoughFiles()
+			}
 			if err != nil {
 				return err
 			}
@@ -163,6 +167,21 @@ func (f *matrixFlags) matrix(ns notify.Namespace) (*matrix, error) {
 	}
 	m.cells = chosen
 	return m, nil
+}
+
+// enoughFiles checks that this process may open as many files as its provider needs: two
+// workers of each cell have a connection for each message in hand, and there is a rest.
+func (m *matrix) enoughFiles() error {
+	const rest = 512
+	needs := uint64(2*m.inHand*min(len(m.cells), scenario.AtOnce) + rest)
+	var may unix.Rlimit
+	if m.inHand == 1 || unix.Getrlimit(unix.RLIMIT_NOFILE, &may) != nil || may.Cur >= needs {
+		return nil
+	}
+	return unavailableError{hinted{
+		fmt.Errorf("--concurrency %d needs %d open files at once, and this process may have %d", m.inHand, needs, may.Cur),
+		[]string{fmt.Sprintf("allow it more   ulimit -n %d", needs)},
+	}}
 }
 
 // run plays all rounds, and reports what was played, however it ended.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -59,6 +60,18 @@ func TestMatrix_exit_status(t *testing.T) {
 			}
 			c.wantClean(nil)
 		})
+	}
+}
+
+// What a process may open is looked at before anything is played.
+func TestMatrix_without_enough_files(t *testing.T) {
+	t.Parallel()
+	c := cornerAt(t, "", "")
+	args := "matrix --only none/before-ack/kill --concurrency 256"
+	r := c.launch(exec.Command("sh", "-c", `ulimit -n 1023 && exec "$0" `+args, binary(t)))
+	r.wantStatus(exitUnavailable)
+	if want := "notifylab: --concurrency 256 needs 1024 open files at once, and this process may have 1023\n  allow it more   ulimit -n 1024"; r.errorText() != want || r.text() != "" {
+		t.Errorf("%s\nwant %s", r.all(), want)
 	}
 }
 

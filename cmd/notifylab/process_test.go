@@ -36,7 +36,15 @@ type running struct {
 // start runs the program in the corner.
 func (c corner) start(args ...string) *running {
 	c.t.Helper()
-	return c.launch(exec.Command(binary(c.t), c.placed(args)...))
+	return c.launch(exec.Command(binaryFor(c.t, args), c.placed(args)...))
+}
+
+// runRefused runs the program with arguments that are wrong, so that it does nothing.
+func (c corner) runRefused(args ...string) *running {
+	c.t.Helper()
+	r := c.launch(exec.Command(plain(c.t), c.placed(args)...))
+	r.wait()
+	return r
 }
 
 // run runs the program and returns when it has ended.
@@ -326,5 +334,5 @@ func (r *running) events() []event.Event {
 // command is the program with these arguments and no others.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	return exec.Command(binary(t), args...)
+	return exec.Command(binaryFor(t, args), args...)
 }

@@ -52,7 +52,7 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 		Example: "  notifylab servers up\n  notifylab servers up --rabbit-nodes 3 --redis cluster",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, _, done := a.signals(cmd.Context())
+			ctx, cancel, done := a.signals(cmd.Context())
 			defer done()
 			for _, f := range []struct {
 				name string
@@ -85,10 +85,14 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 			} else {
 				fmt.Fprintf(a.stderr, "ready after %.1f s\n", time.Since(began).Seconds())
 			}
-			for _, line := range info.Env() {
-				fmt.Fprintln(a.stdout, line)
+			if out := a.printer(cancel); out.json {
+				out.object(map[string]any{"kind": "servers", "amqp_url": info.AMQPURL, "redis_url": info.RedisURL})
+			} else {
+				for _, line := range info.Env() {
+					out.linef("%s", line)
+				}
 			}
-			return nil
+			return context.Cause(ctx) // nobody reads any more
 		},
 	}
 	cmd.Flags().IntVar(&amqpPort, "amqp-port", 5672, "RabbitMQ's port, of its first node; 0: any that is free")

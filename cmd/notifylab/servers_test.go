@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -69,6 +70,11 @@ func TestServers_up_and_down(t *testing.T) {
 	again.wantStatus(0)
 	if again.text() != r.text() || again.errorText() != "already up" {
 		t.Errorf("the second up:\n%s", again.all())
+	}
+	object := c.run(append(up, "-o", "json")...)
+	object.wantStatus(0)
+	if want := fmt.Sprintf(`{"amqp_url":%q,"kind":"servers","redis_url":%q}`, strings.TrimPrefix(env[0], "AMQP_URL="), strings.TrimPrefix(env[1], "REDIS_URL=")); object.text() != want {
+		t.Errorf("%s\nwant %s", object.all(), want)
 	}
 	for _, other := range [][]string{{"--redis", "cluster"}, {"--rabbit-nodes", "3"}, {"--amqp-port", "1"}, {"--redis-port", "1"}} {
 		r := c.run(append([]string{"servers", "up"}, other...)...)

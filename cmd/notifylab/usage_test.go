@@ -20,7 +20,7 @@ func (c corner) nowhere() corner {
 // that is named in its stead.
 func (c corner) wantUsage(args []string, parts ...string) {
 	c.t.Helper()
-	r := c.run(args...)
+	r := c.runRefused(args...)
 	r.wantStatus(exitUsage)
 	lines := r.errors()
 	if r.text() != "" || len(lines) != 2 || len(having(lines[:1], parts...)) != 1 || !helpLine.MatchString(lines[1]) {
@@ -40,7 +40,7 @@ func misused(t *testing.T, wants map[string]string, check func(t *testing.T, sai
 			t.Parallel()
 			c := c
 			c.t = t
-			r := c.run(strings.Fields(args)...)
+			r := c.runRefused(strings.Fields(args)...)
 			r.wantStatus(exitUsage)
 			check(t, r.errors(), want)
 		})

@@ -114,6 +114,7 @@ func (c Cell) Scenario() Scenario {
 type Result struct {
 	Cell
 	Verdict
+	InHand int // what its worker had in hand, the victim included
 }
 
 // Got is what came out, as the table has it.
@@ -162,10 +163,24 @@ func (r Result) MarshalJSON() ([]byte, error) {
 		Status    Status       `json:"status"`
 		Sent      int          `json:"sent"` // by the workers' own lines
 		Agree     bool         `json:"agree"`
+		IDs       []string     `json:"ids"` // that what is not ok is about
+		InHand    int          `json:"concurrency"`
 		Namespace string       `json:"namespace"`
 		ElapsedMS int64        `json:"elapsed_ms"`
 	}{"cell", r.Setting.Name, r.Point, r.Fault, r.Accepted, r.Cell.Want.String(), r.Got(), r.Status == Held, r.Status,
-		r.Sent(), r.Agree(), r.Namespace, r.ElapsedMS})
+		r.Sent(), r.Agree(), r.Wrong(), r.InHand, r.Namespace, r.ElapsedMS})
+}
+
+// Wrong returns the ids that the findings which are not ok name, each once.
+func (r Result) Wrong() []string {
+	ids := []string{}
+	for _, f := range r.Findings {
+		if !f.OK {
+			ids = append(ids, f.IDs...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // AtOnce is how many cells are played at the same time: most of the time they
@@ -193,7 +208,7 @@ func PlayCells(ctx context.Context, cells []Cell, config func(Cell) Config, done
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			done(Result{c, v})
+			done(Result{c, v, cfg.concurrency()})
 			return nil
 		})
 	}

@@ -214,7 +214,7 @@ func result(t *testing.T, cell string, accepted int, story ...event.Event) Resul
 	s := crashSpecimen(c.Setting.Settings, accepted, Seen{}, Seen{State: c.Want.Record, TTL: day}, story...)
 	v := c.Scenario().judge(s.cast, s.record)
 	v.Namespace = "k7f3"
-	return Result{c, v}
+	return Result{c, v, 1}
 }
 
 // resultHeld is a record's crash before the ack: once. The ledger can be made to
@@ -232,9 +232,9 @@ func TestResult_JSON(t *testing.T) {
 		result Result
 		want   string
 	}{
-		{r, `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":1,"want":"1","got":"1","ok":true,"status":"held","sent":1,"agree":true,"namespace":"k7f3","elapsed_ms":2000}`},
-		{resultHeld(t, 2), `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":2,"want":"1","got":"2","ok":false,"status":"not_held","sent":1,"agree":false,"namespace":"k7f3","elapsed_ms":2000}`},
-		{Result{r.Cell, inconclusive(nil, 0, "why")}, `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":0,"want":"1","got":"?","ok":false,"status":"inconclusive","sent":0,"agree":true,"namespace":"","elapsed_ms":0}`},
+		{r, `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":1,"want":"1","got":"1","ok":true,"status":"held","sent":1,"agree":true,"ids":[],"concurrency":1,"namespace":"k7f3","elapsed_ms":2000}`},
+		{resultHeld(t, 2), `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":2,"want":"1","got":"2","ok":false,"status":"not_held","sent":1,"agree":false,"ids":["k7f3-1"],"concurrency":1,"namespace":"k7f3","elapsed_ms":2000}`},
+		{Result{r.Cell, inconclusive(nil, 0, "why"), 256}, `{"kind":"cell","setting":"record","point":"before-ack","fault":"kill","accepted":0,"want":"1","got":"?","ok":false,"status":"inconclusive","sent":0,"agree":true,"ids":[],"concurrency":256,"namespace":"","elapsed_ms":0}`},
 	} {
 		got, err := json.Marshal(tt.result)
 		if err != nil || string(got) != tt.want {
@@ -260,7 +260,7 @@ func TestResult_Red(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nowhere := Result{parked, Verdict{Status: NotHeld, Want: Parked, Outcome: Lost}}
+	nowhere := Result{parked, Verdict{Status: NotHeld, Want: Parked, Outcome: Lost}, 1}
 	if !nowhere.Red() || nowhere.Got() != "0 lost" {
 		t.Errorf("nowhere: red %v, got %s", nowhere.Red(), nowhere.Got())
 	}
@@ -269,7 +269,7 @@ func TestResult_Red(t *testing.T) {
 func TestMatrixVerdict(t *testing.T) {
 	t.Parallel()
 	held, red := resultHeld(t, 1), resultHeld(t, 2)
-	open := Result{held.Cell, inconclusive(nil, 0, "why")}
+	open := Result{held.Cell, inconclusive(nil, 0, "why"), 1}
 	nx := Guards()[0]
 	for name, tt := range map[string]struct {
 		results  []Result

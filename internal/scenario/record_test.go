@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifylab/internal/broker"
+	"notifylab/internal/event"
 	"notifylab/internal/notify"
 )
 
@@ -78,4 +79,15 @@ func consume(t *testing.T, ctx context.Context, s *stage, messages int) (die fun
 	}
 	t.Cleanup(func() { session.Close(ctx) })
 	return func() { cable.cut() }
+}
+
+// A message that is handed over when time is up is not lost, whatever the queues hold.
+func TestRecord_handedOver(t *testing.T) {
+	t.Parallel()
+	r := &Record{Events: []event.Event{w1(event.Received), w1(event.Sent), w1(event.GivenBack), handed(1), w1(event.Sent)}}
+	for n, want := range []bool{true, true, true, true, false, false} {
+		if got := r.handedOver(n); got != want {
+			t.Errorf("from %d on: %v, want %v", n, got, want)
+		}
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,12 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	flag.Parse()
-	// Tests wait for servers most of the time, so more of them fit than there
-	// are processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	serverstest.Parallel()
 	code := serverstest.Main(m)
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -10,8 +10,11 @@ package serverstest
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +55,21 @@ func Main(m *testing.M) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// Parallel has twice as many tests run at once as there are processors, unless -parallel
+// says how many: they wait for servers and processes half of the time. More of them get
+// in each other's way, until time-outs pass that never do when all is well.
+func Parallel() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 }
 
 // URLs are those of the servers to test against: $AMQP_URL and $REDIS_URL if both
