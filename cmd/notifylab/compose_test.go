@@ -163,10 +163,10 @@ func TestMakefile(t *testing.T) {
 		"demo": {".ci/setup go", "-o bin/notifylab ./cmd/notifylab", ".ci/setup demo", "bin/notifylab scenario crash-claim"},
 		"test": {
 			".ci/setup go", ".ci/setup test", "-o bin/notifylab ./cmd/notifylab", "-race -o bin/race/notifylab ./cmd/notifylab",
-			"NOTIFYLAB_BIN=", "bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./...",
+			"NOTIFYLAB_BIN=", "NOTIFYLAB_PLAIN_BIN=", "bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./...",
 		},
 		"clusters": {
-			".ci/setup test", "-race -o bin/race/notifylab ./cmd/notifylab", "NOTIFYLAB_CLUSTER=1", "NOTIFYLAB_BIN=",
+			".ci/setup test", "-race -o bin/race/notifylab ./cmd/notifylab", "NOTIFYLAB_CLUSTER=1", "NOTIFYLAB_BIN=", "NOTIFYLAB_PLAIN_BIN=",
 			"go test -race -count=1 -timeout 30m ", "-run '[Cc]lusters' ./internal/servers ./internal/lab ./cmd/notifylab",
 		},
 		"lint": {

@@ -83,7 +83,7 @@ func TestScenario_that_harms_interrupted(t *testing.T) {
 // wantInterrupted sends a signal at a line, and expects that nothing is left.
 func wantInterrupted(t *testing.T, moment string, sig syscall.Signal, args ...string) {
 	t.Helper()
-	c := cornerAt(t, "", "")
+	c := cornerAt(t, "", "").raced()
 	r := c.start(args...)
 	r.await(moment, func() bool { return len(having(append(r.lines(), r.errors()...), moment)) > 0 })
 	r.signal(sig)

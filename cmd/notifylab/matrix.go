@@ -173,14 +173,18 @@ func (f *matrixFlags) matrix(ns notify.Namespace) (*matrix, error) {
 // workers of each cell have a connection for each message in hand, and there is a rest.
 func (m *matrix) enoughFiles() error {
 	const rest = 512
-	needs := uint64(2*m.inHand*min(len(m.cells), scenario.AtOnce) + rest)
+	cells := min(len(m.cells), scenario.AtOnce)
+	needs := uint64(2*m.inHand*cells + rest)
 	var may unix.Rlimit
 	if m.inHand == 1 || unix.Getrlimit(unix.RLIMIT_NOFILE, &may) != nil || may.Cur >= needs {
 		return nil
 	}
 	return unavailableError{hinted{
 		fmt.Errorf("--concurrency %d needs %d open files at once, and this process may have %d", m.inHand, needs, may.Cur),
-		[]string{fmt.Sprintf("allow it more   ulimit -n %d", needs)},
+		[]string{
+			"fewer in hand     --concurrency " + strconv.FormatUint((may.Cur-min(may.Cur, rest))/uint64(2*cells), 10) + ", or some cells alone, by --only",
+			fmt.Sprintf("or allow it more  ulimit -n %d, where the hard limit is no lower (ulimit -Hn)", needs),
+		},
 	}}
 }
 

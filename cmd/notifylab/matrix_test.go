@@ -37,7 +37,7 @@ func TestMatrix_exit_status(t *testing.T) {
 	} {
 		t.Run(args, func(t *testing.T) {
 			t.Parallel()
-			c := cornerAt(t, shared.amqp, shared.redis)
+			c := cornerAt(t, shared.amqp, shared.redis).raced()
 			r := c.run(append([]string{"matrix"}, strings.Fields(args)...)...)
 			r.wantStatus(tt.status)
 			lines := r.lines()
@@ -70,7 +70,9 @@ func TestMatrix_without_enough_files(t *testing.T) {
 	args := "matrix --only none/before-ack/kill --concurrency 256"
 	r := c.launch(exec.Command("sh", "-c", `ulimit -n 1023 && exec "$0" `+args, binary(t)))
 	r.wantStatus(exitUnavailable)
-	if want := "notifylab: --concurrency 256 needs 1024 open files at once, and this process may have 1023\n  allow it more   ulimit -n 1024"; r.errorText() != want || r.text() != "" {
+	if want := "notifylab: --concurrency 256 needs 1024 open files at once, and this process may have 1023\n" +
+		"  fewer in hand     --concurrency 255, or some cells alone, by --only\n" +
+		"  or allow it more  ulimit -n 1024, where the hard limit is no lower (ulimit -Hn)"; r.errorText() != want || r.text() != "" {
 		t.Errorf("%s\nwant %s", r.all(), want)
 	}
 }

@@ -36,7 +36,11 @@ type running struct {
 // start runs the program in the corner.
 func (c corner) start(args ...string) *running {
 	c.t.Helper()
-	return c.launch(exec.Command(binaryFor(c.t, args), c.placed(args)...))
+	program := binaryFor(c.t, args)
+	if c.race {
+		program = binary(c.t)
+	}
+	return c.launch(exec.Command(program, c.placed(args)...))
 }
 
 // runRefused runs the program with arguments that are wrong, so that it does nothing.

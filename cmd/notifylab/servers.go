@@ -92,7 +92,10 @@ also when it is up already. (Not by eval: a Cluster's address has a & in it.)`,
 					out.linef("%s", line)
 				}
 			}
-			return context.Cause(ctx) // nobody reads any more
+			if cause := context.Cause(ctx); !errors.As(cause, new(interrupted)) { // which is too late
+				return cause
+			}
+			return nil
 		},
 	}
 	cmd.Flags().IntVar(&amqpPort, "amqp-port", 5672, "RabbitMQ's port, of its first node; 0: any that is free")

@@ -56,7 +56,7 @@ func TestSIGINT_or_SIGTERM_anywhere(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			t.Run(fmt.Sprintf("%s, %s at %s", tt.args, sig, tt.moment), func(t *testing.T) {
 				t.Parallel()
-				c := cornerAt(t, shared.amqp, shared.redis)
+				c := cornerAt(t, shared.amqp, shared.redis).raced()
 				r := c.start(strings.Fields(tt.args)...)
 				if tt.during != "" {
 					r.awaitLine("READY")

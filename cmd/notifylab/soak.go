@@ -38,14 +38,14 @@ of its own.
 
 What may happen, by setting
   none        sent again: at most the prefetch, which is twice the concurrency, for each
-              kill, and for each worker whose session a restart of RabbitMQ ends
+              kill, and for each session that ends: a restart of RabbitMQ ends all
   record      lost: at most one for each handler (the concurrency) and kill
   lease       sent again: at most one for each handler and kill
   key         nothing lost, nothing twice; lease+key likewise
   ack-early   lost: one for each handler and kill; sent again as without any
 
-Each second acceptance must have a cause of its own: a kill of the worker that made one
-of the two calls, a restart between them, or an answer that never came (UNKNOWN).
+Each second acceptance must have a cause of its own: the death or the session's end of a
+worker that had the message in hand, or an answer that did not come in time (UNKNOWN).
 A message whose publish was not confirmed is not missed if it is nowhere.
 
 Exit status: 0 as predicted, 1 not as predicted, 75 inconclusive (it was not settled in

@@ -51,7 +51,7 @@ func TestSoak(t *testing.T) {
 func TestSoak_text(t *testing.T) {
 	t.Parallel()
 	defer boot([]string{"soak"})()
-	r := cornerAt(t, "", "").run("soak", "--duration", "1s", "--kill-every", "300ms", "--restart-every", "0s", "--rate", "50/s")
+	r := cornerAt(t, "", "").raced().run("soak", "--duration", "1s", "--kill-every", "300ms", "--restart-every", "0s", "--rate", "50/s")
 	r.wantStatus(0)
 	for _, words := range []string{"soak: 1s of 50/s, a worker killed every 300ms", "producer   ", "provider   ", "confirmed  ", "harm       ", "sent again   at most 16 for each kill", "HELD  "} {
 		if len(having(r.lines(), words)) != 1 {

@@ -138,7 +138,7 @@ func wireProvider(cfg *worker.Config, w workerFlags) (func(), error) {
 		url, closeServer = running.URL(), func() { running.Close(context.Background()) }
 	}
 	// Handlers outlive their session: those of the last one need connections, too.
-	client, err := provider.NewClient(url, provider.ClientOptions{MaxConns: 2 * w.concurrency})
+	client, err := provider.NewClient(url, provider.ClientOptions{MaxConns: 2 * w.concurrency, SayPid: w.sayPid})
 	if err != nil {
 		closeServer()
 		return nil, fmt.Errorf("--provider-url: %w", err) // was checked

@@ -20,7 +20,7 @@ type workerFlags struct {
 	grace                                     time.Duration
 	queueType                                 string
 	queueExpires, keyExpires                  time.Duration
-	declare, crashPoints                      bool
+	declare, crashPoints, sayPid              bool
 	ack, onUnknown, events, journal           string
 	providerURL, metricsListen                string
 	idempotency, claimLease, providerKey      string
@@ -58,6 +58,8 @@ func (w *workerFlags) register(f *pflag.FlagSet) {
 	f.DurationVar(&w.keyExpires, "key-expires", 0, "let Redis forget the journal and notes after that long")
 	f.StringVar(&w.metricsListen, "metrics-listen", "", "offer /metrics, /healthz and /readyz at this address")
 	f.Var(newChoice(&w.without, "", guardNames()...), "break", "leave a guard out, to see that it is missed")
+	f.BoolVar(&w.sayPid, "say-pid", false, "tell the provider who calls")
+	_ = f.MarkHidden("say-pid")
 	_ = f.MarkHidden("break")
 	_ = f.MarkHidden("queue-expires")
 	_ = f.MarkHidden("key-expires")

@@ -44,6 +44,9 @@ type ClientOptions struct {
 	MaxConns int
 	// TLS, if not nil, is used for https. It is not changed.
 	TLS *tls.Config
+	// SayPid has each call say our pid, in [CallerHeader]. No provider needs it but the
+	// lab's, when it is to tell who of several called.
+	SayPid bool
 }
 
 // A Client sends notifications to an HTTP provider. It is safe for concurrent
@@ -51,7 +54,7 @@ type ClientOptions struct {
 type Client struct {
 	base      *url.URL
 	user      *url.Userinfo
-	caller    string // our pid
+	caller    string // our pid, if it is to be said
 	transport *http.Transport
 }
 
@@ -82,7 +85,11 @@ func NewClient(baseURL string, o ClientOptions) (*Client, error) {
 	// Not HTTP/2: requests would share a connection, so that what was written
 	// to it says nothing about one of them, and it resends by rules of its own.
 	protocols.SetHTTP1(true)
-	return &Client{base: base, user: user, caller: strconv.Itoa(os.Getpid()), transport: &http.Transport{
+	caller := ""
+	if o.SayPid {
+		caller = strconv.Itoa(os.Getpid())
+	}
+	return &Client{base: base, user: user, caller: caller, transport: &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: counted(dialer.DialContext),
 		// Counting above TLS, where only requests are written: neither the
@@ -152,13 +159,16 @@ func (c *Client) request(ctx context.Context, a notify.Attempt) *http.Request {
 		Method:        http.MethodPost,
 		URL:           c.base.JoinPath(string(a.Channel)),
 		Host:          c.base.Host,
-		Header:        http.Header{"Content-Type": {"application/json"}, "User-Agent": {"notifylab"}, CallerHeader: {c.caller}},
+		Header:        http.Header{"Content-Type": {"application/json"}, "User-Agent": {"notifylab"}},
 		Body:          io.NopCloser(bytes.NewReader(body)),
 		ContentLength: int64(len(body)),
 		GetBody:       nil,
 	}).WithContext(ctx)
 	if a.Key != "" {
 		r.Header[KeyHeader] = []string{a.Key}
+	}
+	if c.caller != "" {
+		r.Header[CallerHeader] = []string{c.caller}
 	}
 	if c.user != nil {
 		password, _ := c.user.Password()

@@ -6,7 +6,8 @@
 //
 // One attempt is one POST to <url>/<channel> with the notification as JSON
 // ({"id","user","text"}), and with an Idempotency-Key header if the sender
-// has a key. Any 2xx means accepted.
+// has a key. Any 2xx means accepted. An X-Notifylab-Pid, if there is one, says which
+// process calls.
 //
 // # What the ledger proves
 //

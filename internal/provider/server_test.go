@@ -172,7 +172,6 @@ func TestServer_shows_its_ledger(t *testing.T) {
 		if err := json.Unmarshal([]byte(s), &m); err != nil {
 			t.Fatal(err)
 		}
-		m["caller"] = float64(os.Getpid())
 		want = append(want, m)
 	}
 	if fmt.Sprint(got[:4]) != fmt.Sprint(want) {
@@ -198,7 +197,7 @@ func TestServer_emits_before_it_answers(t *testing.T) {
 		}
 		got[i].Time = time.Time{}
 	}
-	about := event.Event{Source: "provider", ID: "n", Channel: "push", User: "7", Text: "hello", Caller: os.Getpid()}
+	about := event.Event{Source: "provider", ID: "n", Channel: "push", User: "7", Text: "hello"}
 	first, again, known, refused := about, about, about, about
 	first.Kind, first.Key = event.Accepted, "n:push:7"
 	again.Kind = event.AcceptedAgain
@@ -234,6 +233,33 @@ func TestServer_under_concurrent_clients(t *testing.T) {
 	for k, want := range map[event.Kind]int{event.Accepted: 40, event.AcceptedAgain: 15 * 20, event.Deduplicated: 15 * 20} {
 		if got := s.Count(k); got != want {
 			t.Errorf("%d %s, want %d", got, k, want)
+		}
+	}
+}
+
+// Who calls is in the ledger and its events if they say so, and nobody else sends it.
+func TestServer_knows_who_called(t *testing.T) {
+	t.Parallel()
+	var h event.History
+	s := New(Options{Emit: h.Add})
+	url := listen(t, s).URL()
+	for _, says := range []bool{true, false} {
+		client(t, url, ClientOptions{SayPid: says}).Send(soon(t), attempt("n", "7"))
+	}
+	req, err := http.NewRequest(http.MethodPost, url+"/push", strings.NewReader(`{"id":"n","user":"7","text":"hello"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header = http.Header{"Content-Type": {"application/json"}, CallerHeader: {"a worker"}}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	calls, events := s.Calls(), h.All()
+	for i, want := range []int{os.Getpid(), 0, 0} {
+		if calls[i].Caller != want || events[i].Caller != want {
+			t.Errorf("call %d: %d in the ledger, %d in its event, want %d", i, calls[i].Caller, events[i].Caller, want)
 		}
 	}
 }

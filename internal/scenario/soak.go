@@ -41,6 +41,7 @@ type soaking struct {
 	plan  Soak
 	tally *soakTally
 	crew  []crewMember
+	pids  map[string]int // of the workers' last lives, by name; of heard alone
 }
 
 // A crewMember is a worker's place.
@@ -59,7 +60,7 @@ func (k Soak) Run(ctx context.Context) (Verdict, Tally, error) {
 	if err != nil {
 		return Verdict{}, Tally{}, because(ctx, err)
 	}
-	s := &soaking{stage: st, plan: k, tally: newSoakTally(st.began)}
+	s := &soaking{stage: st, plan: k, tally: newSoakTally(st.began), pids: map[string]int{}}
 	v, err := s.run(ctx)
 	err = errors.Join(err, st.tearDown())
 	v.Scenario, v.Settings, v.Namespace, v.Seed = "soak", k.Settings, string(k.Namespace), k.Seed
@@ -136,7 +137,7 @@ var errTrafficOver = errors.New("the traffic is over")
 // muster starts the workers that there are to be, and returns when they are ready.
 func (s *soaking) muster(ctx context.Context) error {
 	s.crew = nil
-	flags := []string{"--events", "summary", "--journal", "off", "--crash-points=false"}
+	flags := []string{"--events", "summary", "--journal", "off", "--crash-points=false", "--say-pid"}
 	for _, c := range s.topology.Channels {
 		for range crewSize {
 			p, err := s.worker(ctx, c, flags...)
@@ -156,6 +157,7 @@ func (s *soaking) heard(e event.Event) {
 		s.tally.told(e)
 		return
 	}
+	s.happened(e)
 	e.Detail = e.Kind != event.GaveUp && e.Kind != event.Log // the servers' coming and going is the story
 	s.telling.Lock()
 	s.history.Add(e)
@@ -163,6 +165,19 @@ func (s *soaking) heard(e event.Event) {
 	s.telling.Unlock()
 	if e.Kind == event.GaveUp {
 		s.giveUp(never{what: e.Owner + " was given up", hint: s.lastLog(), err: errors.New(e.Exit)})
+	}
+}
+
+// happened notes what happens to workers and was not done to them here.
+func (s *soaking) happened(e event.Event) {
+	switch {
+	case e.Kind == event.Ready:
+		s.pids[e.Source] = e.PID
+		s.tally.lives(e.PID, e.Time)
+	case e.Kind == event.Disconnect && e.Queue != "":
+		s.tally.interrupted(interruption{sessionEnd, e.PID, e.Time})
+	case (e.Kind == event.Restart || e.Kind == event.Exited || e.Kind == event.GaveUp) && e.Exit != "exit 0":
+		s.tally.interrupted(interruption{workerDied, s.pids[e.Owner], e.Time})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -72,6 +73,7 @@ func TestSoak(t *testing.T) {
 		// in hand can be done before the broker hangs up.
 		{"lease", "--idempotency off --claim-lease off", false, 7 * time.Second},
 		{"key", "--provider-key off", true, 3 * time.Second}, // nor may kills
+		{"record", "--idempotency off", true, 3 * time.Second},
 		// Says that it sends, and our provider knows of nothing.
 		{"none", "--provider-url ''", false, 3 * time.Second},
 	} {
@@ -95,6 +97,35 @@ func TestSoak(t *testing.T) {
 			r.left(t, nothing)
 		})
 	}
+	t.Run("killed by somebody else", func(t *testing.T) {
+		k, r := shortSoak(t, pair, SettingsNamed("none"))
+		k.RestartEvery, k.KillEvery, k.Duration = 0, 0, 3*time.Second
+		emit, lives := k.Emit, 0
+		k.Emit = func(e event.Event) {
+			emit(e)
+			if e.Kind != event.Ready || lives == 12 {
+				return
+			}
+			lives++
+			time.AfterFunc(300*time.Millisecond, func() { _ = syscall.Kill(e.PID, syscall.SIGKILL) })
+		}
+		if v, sum := soak(t, k); v.Status != Held || sum.Kills != 0 || sum.Again == 0 {
+			t.Errorf("%s%+v", explain(v), sum)
+		}
+		r.left(t, nothing)
+	})
+	// Each is accepted, and each attempt's answer comes too late: sent again, as it may be.
+	t.Run("no answer in time", func(t *testing.T) {
+		k, r := shortSoak(t, pair, SettingsNamed("lease"))
+		right := r.Worker
+		k.Worker = func(channel notify.Channel) []string {
+			return adding("--send-timeout 15ms")(t, right(channel))
+		}
+		k.RestartEvery, k.KillEvery, k.Duration = 0, 0, time.Second
+		if v, sum := soak(t, k); v.Status != Held || sum.Unanswered == 0 || sum.Again == 0 || sum.Parked == 0 {
+			t.Errorf("%s%+v", explain(v), sum)
+		}
+	})
 	t.Run("not settled in time", func(t *testing.T) {
 		k, r := shortSoak(t, pair, event.Settings{})
 		right := r.Worker
@@ -145,11 +176,11 @@ func soakOf(change func(*soakEnd), harm ...interruption) soakEnd {
 	e := soakEnd{began: time.Unix(0, 0), harm: harm, ns: "k7f3", Tally: Tally{Confirmed: 1000, Accepted: 1000, Once: 1000}}
 	for _, i := range harm {
 		switch i.what {
-		case killOf:
+		case workerKilled:
 			e.Kills++
-		case servers.RabbitMQ:
+		case rabbitRestart:
 			e.RabbitMQRestarts++
-		case servers.Redis:
+		case redisRestart:
 			e.RedisRestarts++
 		}
 	}
@@ -162,31 +193,34 @@ func soakOf(change func(*soakEnd), harm ...interruption) soakEnd {
 // The workers of a soak that is judged here, by their pids.
 const pidOne, pidTwo, pidThree = 11, 12, 13
 
-func killAt(second, pid int) interruption {
-	return interruption{killOf, pid, time.Unix(int64(second), 0), time.Unix(int64(second), 0)}
-}
+func killAt(second, pid int) interruption { return happenedAt(workerKilled, second, pid) }
 
-func restartAt(server servers.Server, from, to int) interruption {
-	return interruption{server, 0, time.Unix(int64(from), 0), time.Unix(int64(to), 0)}
+func happenedAt(what interruptionKind, second, pid int) interruption {
+	return interruption{what, pid, time.Unix(int64(second), 0)}
 }
 
 // resent has n messages accepted a second time, on push: by one worker, then by another.
 func resent(n int, before, at time.Duration) func(*soakEnd) {
 	return func(e *soakEnd) {
 		for i := range n {
-			e.again = append(e.again, sentAgain{numbered{i + 1, notify.Push}, before, at, [2]int{pidOne, pidTwo}})
+			e.again = append(e.again, secondTime(i+1, before, at, pidTwo, pidOne))
 		}
 		e.Twice, e.Once = n, 1000-n
 	}
 }
 
-// noAnswer has the first n messages UNKNOWN, once each.
-func noAnswer(n int, change func(*soakEnd)) func(*soakEnd) {
+// secondTime is the acceptance of a caller's call, after those of others.
+func secondTime(n int, before, at time.Duration, caller int, earlier ...int) sentAgain {
+	return sentAgain{numbered{n, notify.Push}, before, at, caller, earlier, earlier}
+}
+
+// noAnswer has the first n messages UNKNOWN, once each, to a worker.
+func noAnswer(n, second, pid int, change func(*soakEnd)) func(*soakEnd) {
 	return func(e *soakEnd) {
 		change(e)
-		e.unanswered = map[numbered]int{}
+		e.unanswered = map[numbered][]interruption{}
 		for i := range n {
-			e.unanswered[numbered{i + 1, notify.Push}]++
+			e.unanswered[numbered{i + 1, notify.Push}] = []interruption{happenedAt(unansweredSend, second, pid)}
 			e.Unanswered++
 		}
 	}
@@ -203,7 +237,8 @@ func losing(n int) func(*soakEnd) {
 func TestJudgeSoak(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	kill, broker, redis := killAt(10, pidOne), restartAt(servers.RabbitMQ, 10, 18), restartAt(servers.Redis, 10, 11)
+	kill, broker, redis := killAt(10, pidOne), happenedAt(rabbitRestart, 10, 0), happenedAt(redisRestart, 10, 0)
+	over := happenedAt(sessionEnd, 11, pidOne)
 	all := slices.Sorted(func(yield func(string) bool) {
 		for _, setting := range NamedSettings() {
 			name := setting.Name
@@ -212,7 +247,8 @@ func TestJudgeSoak(t *testing.T) {
 			}
 		}
 	})
-	none := []string(nil)
+	none, late := []string(nil), []string{"ack-early", "lease", "none"}
+	unheard := append([]string{"record"}, late...)
 	cases := []struct {
 		name  string
 		end   soakEnd
@@ -222,29 +258,55 @@ func TestJudgeSoak(t *testing.T) {
 		{"one lost at a kill", soakOf(losing(1), kill), []string{"ack-early", "record"}},
 		{"a handler's worth lost at a kill", soakOf(losing(handlers), kill), []string{"ack-early", "record"}},
 		{"more lost than handlers", soakOf(losing(handlers+1), kill), none},
+		{"lost at a death that nobody planned", soakOf(losing(1), happenedAt(workerDied, 10, pidOne)), []string{"ack-early", "record"}},
 		{"lost at a restart of RabbitMQ", soakOf(losing(1), broker), []string{"ack-early"}},
 		{"lost at a restart of Redis", soakOf(losing(1), redis), none},
-		{"twice at a kill", soakOf(resent(1, 10*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
-		{"twice, accepted late", soakOf(resent(1, 13*s, 13*s), kill), []string{"ack-early", "lease", "none"}},
-		{"twice, and the killed worker's call was the second", soakOf(resent(1, 11*s, 12*s), killAt(10, pidTwo)), []string{"ack-early", "lease", "none"}},
-		{"twice at a kill, each handler", soakOf(resent(handlers, 9*s, 11*s), kill), []string{"ack-early", "lease", "none"}},
+
+		{"twice at a kill", soakOf(resent(1, 10*s, 11*s), kill), late},
+		{"twice at a death that nobody planned", soakOf(resent(1, 10*s, 11*s), happenedAt(workerDied, 10, pidOne)), late},
+		{"twice, accepted late", soakOf(resent(1, 13*s, 13*s), kill), late},
+		{"twice, and the killed worker's call was the second", soakOf(resent(1, 11*s, 12*s), killAt(10, pidTwo)), late},
+		{"twice, and who was killed called after another was done", soakOf(resent(1, 5*s, 11*s), killAt(10, pidTwo)), none},
+		{"twice at a kill, each handler", soakOf(resent(handlers, 9*s, 11*s), kill), late},
 		{"twice, more than handlers", soakOf(resent(handlers+1, 9*s, 11*s), kill), []string{"ack-early", "none"}},
 		{"twice, more than prefetched", soakOf(resent(prefetch+1, 9*s, 11*s), kill), none},
-		{"twice, more than prefetched, two kills", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, pidTwo)), []string{"ack-early", "none"}},
+		{"twice, more than prefetched, two kills", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, pidTwo)), none},
+		{"twice, more than prefetched, two kills of one place", soakOf(resent(prefetch+1, 9*s, 13*s), kill, killAt(12, pidOne)), []string{"ack-early", "none"}},
 		{"twice before the kill", soakOf(resent(1, 8*s, 9*s), kill), none},
+		{"twice, long after the kill", soakOf(resent(1, 41*s, 42*s), kill), none},
+		{"twice, long after the first", soakOf(resent(1, 9*s, 41*s), killAt(40, pidOne)), none},
 		{"twice at a kill of another worker", soakOf(resent(1, 9*s, 11*s), killAt(10, pidThree)), none},
-		{"twice at a restart of RabbitMQ", soakOf(resent(1, 9*s, 19*s), broker), []string{"ack-early", "none"}},
-		{"twice at a restart of RabbitMQ, too many", soakOf(resent(4*prefetch+1, 9*s, 19*s), broker), none},
-		{"twice after a restart of RabbitMQ", soakOf(resent(1, 24*s, 25*s), broker), none},
+		{"twice at a kill of who was the first of three", soakOf(func(e *soakEnd) {
+			e.again = []sentAgain{secondTime(1, 9*s, 11*s, pidTwo, pidOne), secondTime(1, 11*s, 12*s, pidThree, pidOne, pidTwo)}
+		}, kill), late},
+		{"twice at a kill of whose call came to nothing", soakOf(func(e *soakEnd) {
+			a := secondTime(1, 11*s, 12*s, pidThree, pidTwo)
+			a.hands = append(slices.Clone(a.hands), pidOne)
+			e.again = []sentAgain{a}
+		}, kill), late},
+
+		{"twice at a restart of RabbitMQ, and no session has ended", soakOf(resent(1, 9*s, 19*s), broker), none},
+		{"twice at a session's end", soakOf(resent(1, 9*s, 19*s), over), []string{"ack-early", "none"}},
+		{"twice at a session's end, and its worker hears of it last", soakOf(resent(1, 9*s, 10*s), over), []string{"ack-early", "none"}},
+		{"twice at a session's end, too many", soakOf(resent(prefetch+1, 9*s, 19*s), over), none},
+		{"twice at the end of another's session", soakOf(resent(1, 9*s, 19*s), happenedAt(sessionEnd, 11, pidTwo)), none},
+		{"twice at a kill, with the handlers of the session before", soakOf(resent(2*handlers, 9*s, 19*s), over, killAt(12, pidOne)), late},
 		{"twice at a restart of Redis", soakOf(resent(1, 9*s, 12*s), redis), none},
 		// The first kill could be the cause of either, the second only of one.
 		{"each has a cause", soakOf(func(e *soakEnd) {
 			resent(handlers, 9*s, 11*s)(e)
 			resent(handlers, 9*s, 13*s)(e)
-		}, kill, killAt(12, pidTwo)), []string{"ack-early", "lease", "none"}},
-		{"twice, without an answer", soakOf(noAnswer(2, resent(2, 9*s, 11*s))), []string{"ack-early", "lease", "none", "record"}},
-		{"twice, one without an answer", soakOf(noAnswer(1, resent(2, 9*s, 11*s))), none},
-		{"twice, one without an answer, the others at a kill", soakOf(noAnswer(1, resent(handlers+1, 9*s, 11*s)), kill), []string{"ack-early", "lease", "none"}},
+		}, kill, killAt(12, pidOne)), late},
+
+		{"twice, without an answer", soakOf(noAnswer(2, 10, pidOne, resent(2, 9*s, 11*s))), unheard},
+		{"twice, one without an answer", soakOf(noAnswer(1, 10, pidOne, resent(2, 9*s, 11*s))), none},
+		{"twice, one without an answer, the others at a kill", soakOf(noAnswer(1, 10, pidOne, resent(handlers+1, 9*s, 11*s)), kill), late},
+		{"twice, and who had no answer never called", soakOf(noAnswer(1, 10, pidThree, resent(1, 9*s, 11*s))), none},
+		{"twice, and only the second had no answer", soakOf(noAnswer(1, 15, pidTwo, resent(1, 9*s, 11*s))), none},
+		// The UNKNOWN is the cause of the third alone, the kill of the second.
+		{"three times, by a kill and an UNKNOWN", soakOf(noAnswer(1, 15, pidTwo, func(e *soakEnd) {
+			e.again = []sentAgain{secondTime(1, 9*s, 11*s, pidTwo, pidOne), secondTime(1, 11*s, 16*s, pidThree, pidOne, pidTwo)}
+		}), kill), late},
 	}
 	for _, c := range cases {
 		for _, name := range all {
@@ -269,7 +331,7 @@ func TestJudgeSoak(t *testing.T) {
 func TestJudgeSoak_inconclusive(t *testing.T) {
 	t.Parallel()
 	k := Soak{Duration: 20 * time.Second, KillEvery: time.Second, RestartEvery: 5 * time.Second}
-	kill, restart, other := killAt(10, pidOne), restartAt(servers.Redis, 10, 11), restartAt(servers.RabbitMQ, 12, 18)
+	kill, restart, other := killAt(10, pidOne), happenedAt(redisRestart, 10, 0), happenedAt(rabbitRestart, 12, 0)
 	for why, e := range map[string]soakEnd{
 		"nothing was published and confirmed": soakOf(func(e *soakEnd) { e.Confirmed = 0 }, kill, restart, other),
 		"no worker could be killed":           soakOf(nil, restart, other),
@@ -322,27 +384,32 @@ func TestSoakTally(t *testing.T) {
 	for _, at := range []time.Duration{1, 3, 7} {
 		accept(2, notify.Push, at*time.Second)
 	}
+	for _, kind := range []event.Kind{event.Sent, event.Unknown, event.Unknown, event.Retry} {
+		tally.told(event.Event{Time: began.Add(8 * time.Second), Kind: kind, ID: "my-ns-2", Channel: push, PID: 9})
+	}
+	accept(2, notify.Push, 9*time.Second)
 	accept(5, notify.Push, time.Second)
 	accept(6, notify.Push, time.Second)
 	accept(1, notify.Email, time.Second) // was never offered
 	accept(7, notify.Push, time.Second)  // nor this
 	tally.called(event.Event{Kind: event.Deduplicated, ID: "my-ns-1", Channel: push})
 	tally.called(event.Event{Kind: event.Refused, ID: "my-ns-1", Channel: push})
-	for _, kind := range []event.Kind{event.Sent, event.Unknown, event.Unknown, event.Retry} {
-		tally.told(event.Event{Kind: kind, ID: "my-ns-2", Channel: push})
-	}
 	e := tally.end("my-ns", map[Subject]string{{"my-ns-3", push}: "crashed", {"my-ns-4", email}: "crashed"}, 9*time.Second)
 	same(t, "tally", e.Tally, Tally{
 		Kind: "soak", ElapsedMS: 9000, Published: 5, Confirmed: 4, Unconfirmed: 1, Arrived: 1,
-		Accepted: 6, Again: 2, Known: 1, Unanswered: 2, Once: 1, Twice: 1, Lost: 1, Parked: 1,
+		Accepted: 7, Again: 3, Known: 1, Unanswered: 2, Once: 1, Twice: 1, Lost: 1, Parked: 1,
 		Why: map[string]int{"crashed": 1},
 	})
 	same(t, "lost", e.lost, []Subject{{"my-ns-4", push}})
 	second := numbered{2, notify.Push}
-	if want := []sentAgain{{second, time.Second, 3 * time.Second, [2]int{2, 3}}, {second, 3 * time.Second, 7 * time.Second, [2]int{3, 4}}}; !slices.Equal(e.again, want) {
-		t.Errorf("again: %+v, want %+v", e.again, want)
+	if want := fmt.Sprint([]sentAgain{
+		{second, time.Second, 3 * time.Second, 3, []int{2}, []int{2}},
+		{second, 3 * time.Second, 7 * time.Second, 4, []int{2, 3}, []int{2, 3}},
+		{second, 7 * time.Second, 9 * time.Second, 5, []int{2, 3, 4}, []int{2, 3, 4, 9, 9, 9}},
+	}); fmt.Sprint(e.again) != want {
+		t.Errorf("again: %+v, want %s", e.again, want)
 	}
-	if n := e.unanswered[second]; n != 2 || len(e.unanswered) != 1 {
+	if n := len(e.unanswered[second]); n != 2 || len(e.unanswered) != 1 {
 		t.Errorf("unanswered: %v", e.unanswered)
 	}
 }

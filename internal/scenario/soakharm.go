@@ -14,13 +14,13 @@ import (
 // harm kills a random worker at each beat, and restarts a server instead when it
 // is time for one, until the traffic's duration is over, and each server has had its
 // turn if there was to be one.
-// Before and after a restart there is a pause in which everything under way comes to
-// its end: what is sent again has one cause. RabbitMQ is
-// stopped in its own way or killed, by chance. Redis is stopped: killed, it may
-// forget what it had acknowledged in the last two seconds (its writes to the file
-// wait while a slow fsync is under way; measured with appendfsync everysec), and
-// what follows from that is redis-amnesia's.
+// Before and after a restart there is a pause, so that few messages are hit by both it
+// and a kill. RabbitMQ is stopped in its own way or killed, by chance. Redis is stopped:
+// killed, it may forget what it had acknowledged in the last two seconds (its writes to
+// the file wait while a slow fsync is under way; measured with appendfsync everysec),
+// and what follows from that is redis-amnesia's.
 func (s *soaking) harm(ctx context.Context) error {
+	const pause = sendTakes + time.Second
 	over := time.NewTimer(s.plan.Duration)
 	defer over.Stop()
 	beat := time.NewTimer(s.beat())
@@ -42,12 +42,12 @@ func (s *soaking) harm(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		wait := s.beat()
-		switch pause := late - time.Since(last); {
+		switch rest := pause - time.Since(last); {
 		case s.plan.RestartEvery == 0 || time.Since(restarted) < s.plan.RestartEvery:
 			s.kill(s.crew[chance.IntN(len(s.crew))])
 			last = time.Now()
-		case pause > 0:
-			wait = pause
+		case rest > 0:
+			wait = rest
 		default:
 			end := s.stopServer
 			if turn[0] == servers.RabbitMQ && chance.IntN(2) == 0 {
@@ -58,7 +58,7 @@ func (s *soaking) harm(ctx context.Context) error {
 			}
 			turn[0], turn[1] = turn[1], turn[0]
 			turns--
-			restarted, last, wait = time.Now(), time.Now(), max(wait, late)
+			restarted, last, wait = time.Now(), time.Now(), max(wait, pause)
 		}
 		beat.Reset(wait)
 	}
@@ -88,7 +88,9 @@ func (s *soaking) kill(w crewMember) {
 	if err != nil {
 		return
 	}
-	s.tally.interrupted(interruption{what: killOf, pid: pid, from: now, to: time.Now()})
+	if !s.tally.interrupted(interruption{workerKilled, pid, now}) {
+		return
+	}
 	s.emit(event.Event{Time: now, Kind: event.Note, Source: source, PID: os.Getpid(), Owner: name, State: killed, Reason: "is killed", Detail: true})
 }
 
@@ -100,6 +102,10 @@ func (s *soaking) restart(ctx context.Context, server servers.Server, end func(c
 	if err := s.startServer(ctx, server); err != nil {
 		return err
 	}
-	s.tally.interrupted(interruption{what: server, from: from, to: time.Now()})
+	what := redisRestart
+	if server == servers.RabbitMQ {
+		what = rabbitRestart
+	}
+	s.tally.interrupted(interruption{what: what, from: from})
 	return nil
 }

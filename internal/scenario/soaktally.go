@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -10,7 +11,6 @@ import (
 	"notifylab/internal/broker"
 	"notifylab/internal/event"
 	"notifylab/internal/notify"
-	"notifylab/internal/servers"
 )
 
 // A Tally is what a soak came to. It counts messages: a notification is one on each
@@ -45,15 +45,19 @@ type Tally struct {
 	Why map[string]int `json:"parked_why,omitempty"`
 }
 
-// soakTally counts while it goes on. Of each message it keeps ten bytes.
+// soakTally counts while it goes on. Of each message it keeps ten bytes, and more only
+// of those that something happened to.
 type soakTally struct {
 	mu         sync.Mutex
 	began      time.Time
 	total      Tally
 	messages   map[notify.Channel]*messages
 	again      []sentAgain
-	unanswered map[numbered]int
+	callers    map[numbered][]int          // of those accepted again: whose calls were
+	failed     map[numbered][]int          // whose calls came to nothing, as they said
+	unanswered map[numbered][]interruption // those of them that had no answer
 	harm       []interruption
+	dead       map[int]time.Time // the workers, by pid
 }
 
 // messages are those of a channel, by number.
@@ -84,20 +88,34 @@ type sentAgain struct {
 	numbered
 	before  time.Duration // since the beginning
 	at      time.Duration
-	callers [2]int // whose calls the two were, by their pids
+	caller  int   // by its pid
+	callers []int // of the acceptances before
+	hands   []int // in which it had been before: of these, and of those whose calls came to nothing
 }
 
-// An interruption is one thing that was done.
+// An interruption is one thing that was done to a server or a worker, or happened.
 type interruption struct {
-	what     servers.Server // or killOf
-	pid      int            // of a killed worker
-	from, to time.Time
+	what interruptionKind
+	pid  int // of the worker
+	from time.Time
 }
 
-const killOf servers.Server = "a worker"
+type interruptionKind string
+
+const (
+	rabbitRestart  interruptionKind = "a restart of RabbitMQ"
+	redisRestart   interruptionKind = "a restart of Redis"
+	workerKilled   interruptionKind = "a kill"
+	workerDied     interruptionKind = "a death"             // that nobody planned: a stop that took too long
+	sessionEnd     interruptionKind = "a session's end"     // what was in hand is redelivered, and goes on
+	unansweredSend interruptionKind = "an answer not there" // UNKNOWN
+)
 
 func newSoakTally(began time.Time) *soakTally {
-	t := &soakTally{began: began, total: Tally{Kind: "soak"}, messages: map[notify.Channel]*messages{}, unanswered: map[numbered]int{}}
+	t := &soakTally{
+		began: began, total: Tally{Kind: "soak"}, messages: map[notify.Channel]*messages{}, dead: map[int]time.Time{},
+		callers: map[numbered][]int{}, failed: map[numbered][]int{}, unanswered: map[numbered][]interruption{},
+	}
 	for _, c := range notify.Channels() {
 		t.messages[c] = &messages{}
 	}
@@ -162,22 +180,30 @@ func (t *soakTally) accepted(e event.Event) {
 	t.total.Accepted++
 	if m.accepted[n] > 0 {
 		t.total.Again++
-		t.again = append(t.again, sentAgain{about, time.Duration(m.last[n]) * time.Millisecond, at, [2]int{int(m.caller[n]), e.Caller}})
+		t.callers[about] = append(t.callers[about], int(m.caller[n]))
+		before := slices.Clone(t.callers[about])
+		t.again = append(t.again, sentAgain{
+			about, time.Duration(m.last[n]) * time.Millisecond, at, e.Caller, before, slices.Concat(before, t.failed[about]),
+		})
 	}
 	m.accepted[n] = min(m.accepted[n]+1, 200)
 	m.last[n], m.caller[n] = uint32(at.Milliseconds()), int32(e.Caller)
 }
 
-// told takes a worker's word for an answer that it did not get: of a send that may
-// have been accepted only the worker knows that.
+// told takes a worker's word for what the provider can't know: that an answer did not
+// come, or that it makes a copy of a message.
 func (t *soakTally) told(e event.Event) {
-	if e.Kind != event.Unknown {
+	if e.Kind != event.Unknown && e.Kind != event.Retry {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.total.Unanswered++
-	t.unanswered[numberedIn(e)]++
+	about := numberedIn(e)
+	t.failed[about] = append(t.failed[about], e.PID)
+	if e.Kind == event.Unknown {
+		t.total.Unanswered++
+		t.unanswered[about] = append(t.unanswered[about], interruption{unansweredSend, e.PID, e.Time})
+	}
 }
 
 func numberedIn(e event.Event) numbered { return numbered{numberOf(e.ID), notify.Channel(e.Channel)} }
@@ -191,17 +217,35 @@ func numberOf(id string) int {
 	return n
 }
 
-func (t *soakTally) interrupted(i interruption) {
+// interrupted notes what was done, and returns true if it was. A death counts once: who
+// is killed again before the first time was noticed is dead already.
+func (t *soakTally) interrupted(i interruption) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.harm = append(t.harm, i)
 	switch i.what {
-	case servers.RabbitMQ:
+	case workerKilled, workerDied:
+		if _, dead := t.dead[i.pid]; dead {
+			return false
+		}
+		t.dead[i.pid] = i.from
+		if i.what == workerKilled {
+			t.total.Kills++
+		}
+	case rabbitRestart:
 		t.total.RabbitMQRestarts++
-	case servers.Redis:
+	case redisRestart:
 		t.total.RedisRestarts++
-	default:
-		t.total.Kills++
+	}
+	t.harm = append(t.harm, i)
+	return true
+}
+
+// lives notes that there is a worker with a pid, which a dead one may have had.
+func (t *soakTally) lives(pid int, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if died, ok := t.dead[pid]; ok && at.After(died) {
+		delete(t.dead, pid)
 	}
 }
 
@@ -232,7 +276,7 @@ type soakEnd struct {
 	harm  []interruption
 	ns    string
 
-	unanswered map[numbered]int
+	unanswered map[numbered][]interruption
 }
 
 // most offenders that are named.

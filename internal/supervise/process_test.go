@@ -24,8 +24,8 @@ func TestProcess_a_killed_worker_is_started_again_under_the_name_of_its_READY(t 
 		t.Errorf("find push-worker-1: %v, %t", found, ok)
 	}
 	n := b.history.Len()
-	if err := p.Signal(unix.SIGKILL); err != nil {
-		t.Fatal(err)
+	if pid, err := p.SignalLife(unix.SIGKILL); pid != first.PID || err != nil {
+		t.Fatalf("pid %d, %v", pid, err)
 	}
 	second := b.awaitFrom(n, is(event.Ready, "push-worker-1"))
 	if second.PID == first.PID {
@@ -163,7 +163,7 @@ func TestProcess_one_told_to_stop_ends_and_is_not_restarted(t *testing.T) {
 	if restarts := b.all(about(event.Restart, "w")); len(restarts) != 0 || p.Pid() != 0 {
 		t.Errorf("restarted %d times, pid %d", len(restarts), p.Pid())
 	}
-	if err := p.Signal(unix.SIGTERM); !errors.Is(err, ErrNotRunning) {
+	if pid, err := p.SignalLife(unix.SIGTERM); pid != 0 || !errors.Is(err, ErrNotRunning) {
 		t.Errorf("signal: %v, want %v", err, ErrNotRunning)
 	}
 	if _, ok := b.Find("w"); ok {

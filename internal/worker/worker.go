@@ -42,7 +42,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		w.say(event.Event{Kind: event.Disconnect, Reason: fmt.Sprintf("the session with RabbitMQ is over, what was in hand is redelivered: %v", s.Err())})
+		w.say(event.Event{Kind: event.Disconnect, Queue: w.Queue, Reason: fmt.Sprintf("the session with RabbitMQ is over, what was in hand is redelivered: %v", s.Err())})
 		if time.Since(opened) < longWait {
 			wait = longer(wait)
 		} else {

@@ -57,17 +57,19 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Parallel has twice as many tests run at once as there are processors, unless -parallel
-// says how many: they wait for servers and processes half of the time. More of them get
-// in each other's way, until time-outs pass that never do when all is well.
+// Parallel has twice as many tests run at once as there are processors, up to eight,
+// unless -parallel says how many: they wait for servers and processes half of the time,
+// and all for the same ones. More of them get in each other's way, until time-outs pass
+// that never do when all is well.
 func Parallel() {
+	const most = 8
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if given {
 		return
 	}
-	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(min(most, 2*runtime.GOMAXPROCS(0)))); err != nil {
 		panic(err)
 	}
 }
