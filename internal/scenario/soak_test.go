@@ -66,22 +66,25 @@ func TestSoak(t *testing.T) {
 	}
 	for _, c := range []struct {
 		judgedAs, flags string
-		kills           bool
+		kills, restarts bool
 		lasts           time.Duration
 	}{
 		// Kills may have some sent twice, restarts of RabbitMQ none. Not each has: what is
 		// in hand can be done before the broker hangs up.
-		{"lease", "--idempotency off --claim-lease off", false, 7 * time.Second},
-		{"key", "--provider-key off", true, 3 * time.Second}, // nor may kills
-		{"record", "--idempotency off", true, 3 * time.Second},
+		{"lease", "--idempotency off --claim-lease off", false, true, 7 * time.Second},
+		{"key", "--provider-key off", true, false, 3 * time.Second}, // nor may kills
+		{"record", "--idempotency off", true, false, 3 * time.Second},
 		// Says that it sends, and our provider knows of nothing.
-		{"none", "--provider-url ''", false, 3 * time.Second},
+		{"none", "--provider-url ''", false, false, time.Second},
 	} {
 		t.Run(c.judgedAs+" with "+c.flags, func(t *testing.T) {
 			k, r := shortSoak(t, pair, SettingsNamed(c.judgedAs))
 			k.Duration = c.lasts
 			if !c.kills {
 				k.KillEvery = 0
+			}
+			if !c.restarts {
+				k.RestartEvery = 0
 			}
 			right := r.Worker
 			k.Worker = func(channel notify.Channel) []string { return adding(c.flags)(t, right(channel)) }

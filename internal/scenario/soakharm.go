@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -68,12 +69,9 @@ func (s *soaking) harm(ctx context.Context) error {
 // restarts says whether servers are to be restarted at all.
 func (k Soak) restarts() bool { return k.RestartEvery > 0 && k.RestartEvery < k.Duration }
 
-// beat is how often something is done.
+// beat is how often something is done; if nothing is, the whole time.
 func (s *soaking) beat() time.Duration {
-	if s.plan.KillEvery > 0 {
-		return s.plan.KillEvery
-	}
-	return s.plan.RestartEvery
+	return cmp.Or(s.plan.KillEvery, s.plan.RestartEvery, s.plan.Duration)
 }
 
 // kill kills a worker. One that is dead already, and not yet started again, is left
