@@ -170,11 +170,18 @@ func (a *app) soakProgress(duration time.Duration) (show func(scenario.Tally), c
 	if a.output == "json" || !isTerminal(a.stderr) {
 		return nil, func() {}
 	}
-	show = func(t scenario.Tally) {
-		fmt.Fprintf(a.stderr, "\r\x1b[K%s of %s  %d confirmed  %d accepted  %d again  %s", event.Short(time.Duration(t.ElapsedMS)*time.Millisecond/time.Second*time.Second), event.Short(duration),
-			t.Confirmed, t.Accepted, t.Again, doneTo(t))
-	}
+	show = func(t scenario.Tally) { fmt.Fprint(a.stderr, "\r\x1b[K"+soakLine(t, duration)) }
 	return show, func() { fmt.Fprint(a.stderr, "\r\x1b[K") }
+}
+
+// soakLine fits into 80 columns, or a terminal would have it on two lines and keep the
+// first.
+func soakLine(t scenario.Tally, duration time.Duration) string {
+	const most = 79
+	so := time.Duration(t.ElapsedMS) * time.Millisecond / time.Second * time.Second
+	line := fmt.Sprintf("%s of %s  %d confirmed  %d accepted  %d again  %s  %s", event.Short(so), event.Short(duration),
+		t.Confirmed, t.Accepted, t.Again, count(t.Kills, "kill"), count(t.RabbitMQRestarts+t.RedisRestarts, "restart"))
+	return line[:min(most, len(line))]
 }
 
 func doneTo(t scenario.Tally) string {

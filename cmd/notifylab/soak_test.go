@@ -6,6 +6,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"notifylab/internal/scenario"
 )
 
 // A soak plays on a pair of its own, whatever the addresses say, and its JSON ends
@@ -60,6 +63,18 @@ func TestSoak_text(t *testing.T) {
 	}
 	if len(r.errors()) != 1 || t.Failed() {
 		t.Error(r.all())
+	}
+}
+
+func TestSoakLine(t *testing.T) {
+	t.Parallel()
+	sum := scenario.Tally{ElapsedMS: 83_900, Confirmed: 78_123, Accepted: 78_456, Again: 333, Kills: 41, RabbitMQRestarts: 1, RedisRestarts: 1}
+	if got, want := soakLine(sum, 2*time.Minute), "1m23s of 2m  78123 confirmed  78456 accepted  333 again  41 kills  2 restarts"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	sum.ElapsedMS, sum.Confirmed, sum.Accepted = 86_399_000, 99_999_999, 99_999_999
+	if got := soakLine(sum, 24*time.Hour); len(got) > 79 {
+		t.Errorf("%d columns: %s", len(got), got)
 	}
 }
 
