@@ -18,15 +18,14 @@ demo: build setup-demo ## play scenario crash-claim on a real RabbitMQ and Redis
 	@bin/notifylab scenario crash-claim
 
 # A report of a race goes to a file, so that one in a child counts, too, whatever
-# becomes of what the child prints. One package after the other: each has as many tests
-# at once as there are processors, or twice that, and all share the servers.
+# becomes of what the child prints.
 test: setup build ## run all tests, with the race detector and a private RabbitMQ and Redis; gets what is missing
 	@echo '· building bin/race/notifylab, for the tests that start it'
 	@$(BUILD) -race -o bin/race/notifylab ./cmd/notifylab
-	@echo '· go test -race -count=1 -timeout 30m -p 1 ./...'
+	@echo '· go test -race -count=1 -timeout 30m ./...'
 	@reports='$(CURDIR)'/bin/race/reports.$$$$; mkdir -p "$$reports" || exit 1; status=0; \
 	NOTIFYLAB_BIN='$(CURDIR)/bin/race/notifylab' NOTIFYLAB_PLAIN_BIN='$(CURDIR)/bin/notifylab' GORACE="$$GORACE log_path='$$reports/race'" \
-		bin/notifylab servers run -- go test -race -count=1 -timeout 30m -p 1 ./... || status=$$?; \
+		bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./... || status=$$?; \
 	for report in "$$reports"/race.*; do \
 		if [ -f "$$report" ]; then cat "$$report"; echo 'make test: a data race, above' >&2; status=1; fi; \
 	done; \

@@ -163,7 +163,7 @@ func TestMakefile(t *testing.T) {
 		"demo": {".ci/setup go", "-o bin/notifylab ./cmd/notifylab", ".ci/setup demo", "bin/notifylab scenario crash-claim"},
 		"test": {
 			".ci/setup go", ".ci/setup test", "-o bin/notifylab ./cmd/notifylab", "-race -o bin/race/notifylab ./cmd/notifylab",
-			"NOTIFYLAB_BIN=", "NOTIFYLAB_PLAIN_BIN=", "bin/notifylab servers run -- go test -race -count=1 -timeout 30m -p 1 ./...",
+			"NOTIFYLAB_BIN=", "NOTIFYLAB_PLAIN_BIN=", "bin/notifylab servers run -- go test -race -count=1 -timeout 30m ./...",
 		},
 		"clusters": {
 			".ci/setup test", "-race -o bin/race/notifylab ./cmd/notifylab", "NOTIFYLAB_CLUSTER=1", "NOTIFYLAB_BIN=", "NOTIFYLAB_PLAIN_BIN=",
