@@ -416,3 +416,34 @@ func TestSoakTally(t *testing.T) {
 		t.Errorf("unanswered: %v", e.unanswered)
 	}
 }
+
+// A death counts once, however often it is noted, and again when another has the pid.
+func TestSoakTally_of_deaths(t *testing.T) {
+	t.Parallel()
+	began := time.Now()
+	tally := newSoakTally(began)
+	for i, step := range []struct {
+		what  interruptionKind
+		after time.Duration
+		ready time.Duration // that a worker with the pid said so before; 0: none
+		want  bool
+	}{
+		{workerKilled, 1, 0, true},
+		{workerKilled, 2, 0, false},
+		{workerDied, 2, 0, false},
+		{workerKilled, 3, 1, false}, // said before it died
+		{workerDied, 5, 4, true},
+		{sessionEnd, 6, 0, true},
+		{sessionEnd, 7, 0, true},
+	} {
+		if step.ready > 0 {
+			tally.lives(11, began.Add(step.ready*time.Second))
+		}
+		if got := tally.interrupted(interruption{step.what, 11, began.Add(step.after * time.Second)}); got != step.want {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+	if sum := tally.sum(); sum.Kills != 1 || len(tally.harm) != 4 {
+		t.Errorf("%d kills, %v", sum.Kills, tally.harm)
+	}
+}
