@@ -72,7 +72,8 @@ a checker that can't fail is worth nothing.
 
 ` + guardsText() + `
 Exit status: 0 as predicted, 1 not as predicted (with --break: red as it must be),
-70 a missing guard was not noticed, 75 inconclusive, 69 no servers, 64 wrong usage.`,
+70 a missing guard was not noticed, 75 inconclusive, 69 no servers or too few open
+files, 64 wrong usage.`,
 		Example: `  notifylab matrix
   notifylab matrix --only lease/after-send/kill -v
   notifylab matrix --only lease/after-ack/kill --concurrency 256
@@ -182,7 +183,7 @@ func (m *matrix) enoughFiles() error {
 	return unavailableError{hinted{
 		fmt.Errorf("--concurrency %d needs %d open files at once, and this process may have %d", m.inHand, needs, may.Cur),
 		[]string{
-			"fewer in hand     --concurrency " + strconv.FormatUint((may.Cur-min(may.Cur, rest))/uint64(2*cells), 10) + ", or some cells alone, by --only",
+			"fewer in hand     --concurrency " + strconv.FormatUint(max(1, (may.Cur-min(may.Cur, rest))/uint64(2*cells)), 10) + ", or some cells alone, by --only",
 			fmt.Sprintf("or allow it more  ulimit -n %d, where the hard limit is no lower (ulimit -Hn)", needs),
 		},
 	}}
