@@ -301,6 +301,14 @@ func TestJudgeSoak(t *testing.T) {
 			resent(handlers, 9*s, 13*s)(e)
 		}, kill, killAt(12, pidOne)), late},
 
+		// Each but the last could have either kill for its cause, and takes the first there is.
+		{"the last needs a cause that others have taken", soakOf(func(e *soakEnd) {
+			for n := range handlers {
+				e.again = append(e.again, secondTime(n+1, 9*s, 11*s, pidTwo, pidOne, pidThree))
+			}
+			e.again = append(e.again, secondTime(handlers+1, 9*s, 12*s, pidTwo, pidOne))
+		}, kill, killAt(10, pidThree)), late},
+
 		{"twice, without an answer", soakOf(noAnswer(2, 10, pidOne, resent(2, 9*s, 11*s))), unheard},
 		{"twice, one without an answer", soakOf(noAnswer(1, 10, pidOne, resent(2, 9*s, 11*s))), none},
 		{"twice, one without an answer, the others at a kill", soakOf(noAnswer(1, 10, pidOne, resent(handlers+1, 9*s, 11*s)), kill), late},
