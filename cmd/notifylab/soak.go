@@ -48,8 +48,8 @@ Each second acceptance must have a cause of its own: the death or the session's 
 worker that had the message in hand, or an answer that did not come in time (UNKNOWN).
 A message whose publish was not confirmed is not missed if it is nowhere.
 
-Exit status: 0 as predicted, 1 not as predicted, 75 inconclusive (it was not settled in
-time, nothing was killed, no servers of its own to be had), 64 wrong usage.`,
+Exit status: 0 as predicted, 1 not as predicted, 75 inconclusive (nothing confirmed or
+not settled in time, no servers of its own to be had), 64 wrong usage.`,
 		Example: `  notifylab soak --duration 2s --kill-every 500ms --rate 100/s
   notifylab soak --duration 3s --setting none --restart-every 0s --seed 7 -o json`,
 		Args: cobra.NoArgs,
@@ -62,13 +62,13 @@ time, nothing was killed, no servers of its own to be had), 64 wrong usage.`,
 		},
 	}
 	set := cmd.Flags()
-	set.DurationVar(&f.duration, "duration", 2*time.Minute, "how long there is traffic")
+	set.DurationVar(&f.duration, "duration", 2*time.Minute, "how long there is traffic, from the first message confirmed")
 	set.DurationVar(&f.killEvery, "kill-every", 2*time.Second, "how often a worker is killed; 0: never")
 	set.DurationVar(&f.restartEvery, "restart-every", 30*time.Second, "how often a server is restarted, Redis and RabbitMQ in turn; 0: never")
 	set.IntVar(&f.concurrency, "concurrency", 16, "deliveries that a worker handles at once; its prefetch is twice that")
 	set.StringVar(&f.rate, "rate", "500/s", "how many events a second, each on both channels")
 	set.Var(newChoice(&f.setting, "lease", soakSettingNames()...), "setting", strings.Join(soakSettingNames(), ", "))
-	set.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long it may take, after the traffic, until all is settled")
+	set.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long it may take to the first, and after the traffic until all is settled")
 	set.Int64Var(&f.seed, "seed", 0, "which worker is killed when comes from this; 0: a new one")
 	return cmd
 }

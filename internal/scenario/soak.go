@@ -17,11 +17,12 @@ import (
 // workers are killed and servers restarted, and in the end the ledger. It keeps
 // counts, and no history: a run of any length fits into memory.
 type Soak struct {
-	// Config has the pair that is restarted. Its Timeout is how long it may take,
-	// after the traffic, until everything is settled. Settings may say ack early.
+	// Config has the pair that is restarted. Its Timeout is how long it may take until
+	// the first message is confirmed, and, after the traffic, until everything is
+	// settled. Settings may say ack early.
 	// Emit gets what is said of processes and servers, and nothing of messages.
 	Config
-	Duration     time.Duration // of the traffic
+	Duration     time.Duration // of the traffic, from the first message that is confirmed
 	Every        time.Duration // an event
 	KillEvery    time.Duration // a worker; 0: none
 	RestartEvery time.Duration // a server, in turn; 0: none
@@ -42,6 +43,7 @@ type soaking struct {
 	tally *soakTally
 	crew  []crewMember
 	pids  map[string]int // of the workers' last lives, by name; of heard alone
+	flows chan struct{}  // closed when a message was confirmed
 }
 
 // A crewMember is a worker's place.
@@ -60,7 +62,7 @@ func (k Soak) Run(ctx context.Context) (Verdict, Tally, error) {
 	if err != nil {
 		return Verdict{}, Tally{}, because(ctx, err)
 	}
-	s := &soaking{stage: st, plan: k, tally: newSoakTally(st.began), pids: map[string]int{}}
+	s := &soaking{stage: st, plan: k, tally: newSoakTally(st.began), pids: map[string]int{}, flows: make(chan struct{})}
 	v, err := s.run(ctx)
 	err = errors.Join(err, st.tearDown())
 	v.Scenario, v.Settings, v.Namespace, v.Seed = "soak", k.Settings, string(k.Namespace), k.Seed
@@ -118,7 +120,10 @@ func (s *soaking) play(ctx context.Context) error {
 		stop(err)
 		traffic <- err
 	}()
-	err := s.harm(harming)
+	err := s.awaitTraffic(harming)
+	if err == nil {
+		err = s.harm(harming)
+	}
 	stop(errTrafficOver)
 	if sent := <-traffic; sent != nil && !errors.Is(sent, errTrafficOver) {
 		return sent
@@ -129,6 +134,18 @@ func (s *soaking) play(ctx context.Context) error {
 	settling, cancel := context.WithTimeoutCause(ctx, s.plan.Timeout, errTimeout)
 	defer cancel()
 	return s.settle(settling)
+}
+
+// awaitTraffic waits until the traffic flows: a message is confirmed.
+func (s *soaking) awaitTraffic(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.plan.Timeout, errTimeout)
+	defer cancel()
+	select {
+	case <-s.flows:
+		return nil
+	case <-ctx.Done():
+		return never{what: "no message was confirmed", err: context.Cause(ctx)}
+	}
 }
 
 // errTrafficOver ends the traffic as planned.

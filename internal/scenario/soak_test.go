@@ -100,6 +100,26 @@ func TestSoak(t *testing.T) {
 			r.left(t, nothing)
 		})
 	}
+	// However short it is, there is traffic, and somebody is killed: on a busy machine the
+	// first message may be confirmed after a second, and the beat be late.
+	for _, restartEvery := range []time.Duration{0, time.Millisecond} {
+		t.Run(fmt.Sprintf("for a moment, a restart every %s", restartEvery), func(t *testing.T) {
+			k, r := shortSoak(t, pair, SettingsNamed("lease"))
+			k.Duration, k.KillEvery, k.RestartEvery = 4*time.Millisecond, 3*time.Millisecond, restartEvery
+			if v, sum := soak(t, k); v.Status != Held || sum.Confirmed == 0 || sum.Kills == 0 {
+				t.Errorf("%s%+v", explain(v), sum)
+			}
+			r.left(t, nothing)
+		})
+	}
+	t.Run("nothing confirmed in time", func(t *testing.T) {
+		k, r := shortSoak(t, pair, SettingsNamed("lease"))
+		k.Timeout = time.Millisecond
+		if v, sum := soak(t, k); v.Status != Inconclusive || v.Why != "no message was confirmed within 1ms" || sum.Kills != 0 {
+			t.Errorf("%s%+v", explain(v), sum)
+		}
+		r.left(t, nothing)
+	})
 	t.Run("killed by somebody else", func(t *testing.T) {
 		k, r := shortSoak(t, pair, SettingsNamed("none"))
 		k.RestartEvery, k.KillEvery, k.Duration = 0, 0, 3*time.Second

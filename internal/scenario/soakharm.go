@@ -13,8 +13,8 @@ import (
 )
 
 // harm kills a random worker at each beat, and restarts a server instead when it
-// is time for one, until the traffic's duration is over, and each server has had its
-// turn if there was to be one.
+// is time for one, until the traffic's duration is over, and a worker and each server
+// have had their turn if there was to be one.
 // Before and after a restart there is a pause, so that few messages are hit by both it
 // and a kill. RabbitMQ is stopped in its own way or killed, by chance. Redis is stopped:
 // killed, it may forget what it had acknowledged in the last two seconds (its writes to
@@ -28,12 +28,13 @@ func (s *soaking) harm(ctx context.Context) error {
 	defer beat.Stop()
 	chance := rand.New(rand.NewPCG(uint64(s.Seed), 0))
 	turn := []servers.Server{servers.Redis, servers.RabbitMQ}
-	turns := 0 // that are to be had yet
+	killDue := s.plan.kills()
+	turns := 0 // of servers, that are to be had yet
 	if s.plan.restarts() {
 		turns = len(turn)
 	}
 	restarted, last := time.Now(), time.Now() // last: anything
-	for ended := false; !ended || turns > 0; {
+	for ended := false; !ended || turns > 0 || killDue; {
 		select {
 		case <-beat.C:
 		case <-over.C:
@@ -44,8 +45,10 @@ func (s *soaking) harm(ctx context.Context) error {
 		}
 		wait := s.beat()
 		switch rest := pause - time.Since(last); {
-		case s.plan.RestartEvery == 0 || time.Since(restarted) < s.plan.RestartEvery:
-			s.kill(s.crew[chance.IntN(len(s.crew))])
+		case s.plan.RestartEvery == 0 || time.Since(restarted) < s.plan.RestartEvery || ended && turns == 0:
+			if s.kill(s.crew[chance.IntN(len(s.crew))]) {
+				killDue = false
+			}
 			last = time.Now()
 		case rest > 0:
 			wait = rest
@@ -69,27 +72,28 @@ func (s *soaking) harm(ctx context.Context) error {
 // restarts says whether servers are to be restarted at all.
 func (k Soak) restarts() bool { return k.RestartEvery > 0 && k.RestartEvery < k.Duration }
 
+// kills says whether workers are to be killed at all.
+func (k Soak) kills() bool { return k.KillEvery > 0 && k.KillEvery < k.Duration }
+
 // beat is how often something is done; if nothing is, the whole time.
 func (s *soaking) beat() time.Duration {
 	return cmp.Or(s.plan.KillEvery, s.plan.RestartEvery, s.plan.Duration)
 }
 
-// kill kills a worker. One that is dead already, and not yet started again, is left
-// alone.
-func (s *soaking) kill(w crewMember) {
+// kill kills a worker, and returns true if it did. One that is dead already, and not
+// yet started again, is left alone.
+func (s *soaking) kill(w crewMember) bool {
 	if s.plan.KillEvery == 0 {
-		return
+		return false
 	}
 	now := time.Now()
 	name := w.Name()
 	pid, err := w.SignalLife(syscall.SIGKILL)
-	if err != nil {
-		return
-	}
-	if !s.tally.interrupted(interruption{workerKilled, pid, now}) {
-		return
+	if err != nil || !s.tally.interrupted(interruption{workerKilled, pid, now}) {
+		return false
 	}
 	s.emit(event.Event{Time: now, Kind: event.Note, Source: source, PID: os.Getpid(), Owner: name, State: killed, Reason: "is killed", Detail: true})
+	return true
 }
 
 func (s *soaking) restart(ctx context.Context, server servers.Server, end func(context.Context, servers.Server) error) error {

@@ -71,7 +71,7 @@ func judgeSoak(k Soak, e soakEnd) Verdict {
 	switch {
 	case e.Confirmed == 0:
 		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "nothing was published and confirmed")
-	case k.KillEvery > 0 && k.KillEvery < k.Duration && e.Kills == 0:
+	case k.kills() && e.Kills == 0:
 		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "no worker could be killed")
 	case k.restarts() && min(e.RabbitMQRestarts, e.RedisRestarts) == 0:
 		return inconclusive(nil, time.Duration(e.ElapsedMS)*time.Millisecond, "not each server was restarted")

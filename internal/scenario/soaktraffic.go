@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"notifylab/internal/broker"
@@ -32,8 +33,11 @@ func (s *soaking) traffic(ctx context.Context) error {
 	collected := make(chan struct{})
 	go func() {
 		defer close(collected)
+		flowing := sync.OnceFunc(func() { close(s.flows) })
 		for c := range crossings {
-			s.collect(c)
+			if s.collect(c) == broker.Confirmed {
+				flowing()
+			}
 		}
 	}()
 	err := s.publishSteadily(ctx, crossings)
@@ -90,11 +94,13 @@ func (s *soaking) offerNth(ctx context.Context, p *broker.Publisher, n int, c no
 	crossings <- crossing{n, c, r, time.Now().Add(confirmTimeout)}
 }
 
-func (s *soaking) collect(c crossing) {
+// collect waits for what became of a message.
+func (s *soaking) collect(c crossing) broker.Fate {
 	ctx, cancel := context.WithDeadline(context.Background(), c.deadline)
 	defer cancel()
 	fate, _ := c.receipt.Wait(ctx) // of what is unknown nobody knows more
 	s.tally.answered(c.n, c.channel, fate)
+	return fate
 }
 
 // producer connects the producer, for as long as it takes.
