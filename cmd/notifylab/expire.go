@@ -127,8 +127,8 @@ func (p *part) expire(ctx context.Context, f expireFlags) error {
 	return p.produce(ctx, f, name, producer.Publish)
 }
 
-// produce lets passes expire, at its pace, and says when all is done. What failed does
-// not keep it from going on.
+// produce lets passes expire, at its pace, until ctx ends, and says when all is done. What
+// failed does not keep it from going on. What is begun when ctx ends is done whole.
 func (p *part) produce(ctx context.Context, f expireFlags, name string, do func(context.Context, ...passes.Post) error) error {
 	batch := f.count
 	if f.every > 0 || f.direct {
@@ -136,22 +136,23 @@ func (p *part) produce(ctx context.Context, f expireFlags, name string, do func(
 	}
 	began, done := time.Now(), 0
 	var failed error
-	for f.count == 0 || done < f.count {
+	whole := context.WithoutCancel(ctx)
+	for ctx.Err() == nil && (f.count == 0 || done < f.count) {
 		var posts []passes.Post
 		for range batch {
 			posts = append(posts, f.nth(f.first+done))
 			done++
 		}
-		if err := p.issue(ctx, posts); err != nil {
-			return because(ctx, err)
+		if err := p.issue(whole, posts); err != nil {
+			return err
 		}
 		if done == batch {
 			began = time.Now()
 		}
-		if err := do(context.WithoutCancel(ctx), posts...); err != nil {
+		if err := do(whole, posts...); err != nil {
 			failed = cmp.Or(failed, err)
 		}
-		if f.every > 0 && !until(ctx, began.Add(time.Duration(done)*f.every)) || ctx.Err() != nil {
+		if f.every > 0 && !until(ctx, began.Add(time.Duration(done)*f.every)) {
 			break
 		}
 	}

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifylab/internal/event"
+	"notifylab/internal/notify"
 	"notifylab/internal/passes"
 	"notifylab/internal/scenario"
 )
@@ -97,6 +103,49 @@ func TestExpire(t *testing.T) {
 	provider.signal(syscall.SIGINT)
 	c.run("expire", "--direct", "--count", "2").wantStatus(exitOK)
 	c.run("reset", "--yes").wantStatus(exitOK)
+}
+
+// hooked is called with each pipeline that a client of Redis is about to send: its
+// handshake is one, too.
+type hooked func([]redis.Cmder)
+
+func (hooked) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (hooked) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (h hooked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, commands []redis.Cmder) error {
+		h(commands)
+		return next(ctx, commands)
+	}
+}
+
+// Told to stop while it issues a pass, as a busy machine has it, it does that one whole
+// and says what it has done. (It had ended without a word.)
+func TestExpire_told_to_stop_at_any_moment(t *testing.T) {
+	t.Parallel()
+	c := newCorner(t)
+	client := c.store()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	issues := 0
+	client.AddHook(hooked(func(commands []redis.Cmder) {
+		if commands[0].Name() != "hset" {
+			return
+		}
+		if issues++; issues == 2 {
+			cancel(interrupted{syscall.SIGTERM})
+		}
+	}))
+	var said []event.Event
+	p := &part{register: passes.NewRegister(client, notify.Namespace(c.ns), 0), emit: func(e event.Event) { said = append(said, e) }}
+	f := expireFlags{every: time.Millisecond, first: 1, prefix: "k7f3", text: "hello"}
+	var announced []string
+	err := p.produce(ctx, f, "watcher", func(_ context.Context, posts ...passes.Post) error {
+		announced = append(announced, posts[0].ID)
+		return nil
+	})
+	if err != nil || fmt.Sprint(announced) != "[k7f3-1 k7f3-2]" || len(said) != 1 || said[0].Kind != event.Produced || said[0].Messages != 2 {
+		t.Errorf("%v, %v, %+v", err, announced, said)
+	}
 }
 
 // What a scenario leaves that is killed as hard as can be: its parts end, and a reset in
